@@ -1,0 +1,83 @@
+//! The trait that every election algorithm implements.
+
+use std::{fmt::Debug, hash::Hash};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{About, Fields, Message, NodeId, Outbox, Start, StartError};
+
+/// One process of an election algorithm: the sibling of [`Mutex`](crate::Mutex), with timers.
+///
+/// A crashed process receives nothing and fires no timers. One that comes back is a new value, made
+/// by [`new`](Self::new) and told to [`restart`](Self::restart).
+pub trait Election: Clone + Debug + Eq + Hash + Send + Sync + Sized + 'static {
+    /// What processes say to each other.
+    type Message: Message;
+
+    /// Name, costs, claims, options: the algorithm's row in every table.
+    const ABOUT: &'static About;
+
+    /// Whether this start suits the algorithm, beyond what [`About`] says of it.
+    fn check(_start: &Start) -> Result<(), StartError> {
+        Ok(())
+    }
+
+    /// A process that knows of no election yet; its coordinator is the start's.
+    fn new(me: NodeId, start: &Start) -> Self;
+
+    /// The local client has noticed that the coordinator is gone.
+    fn start(&mut self, out: &mut Outbox<Self::Message>);
+
+    /// This process is back from a crash, its memory lost.
+    fn restart(&mut self, out: &mut Outbox<Self::Message>) {
+        self.start(out);
+    }
+
+    /// A message arrives from another process.
+    fn receive(&mut self, from: NodeId, message: Self::Message, out: &mut Outbox<Self::Message>);
+
+    /// A timer that was set has run out.
+    fn timeout(&mut self, timer: Timer, out: &mut Outbox<Self::Message>);
+
+    /// Whom this process takes for the coordinator; none while it is undecided.
+    fn coordinator(&self) -> Option<NodeId>;
+
+    /// Whether it takes part in an election that it does not yet know to be over.
+    fn takes_part(&self) -> bool;
+
+    /// The state under the paper's names.
+    fn variables(&self) -> Fields;
+}
+
+/// A timer, by what it waits for. A process has one of each: set anew, it starts over; a driver
+/// never fires one that was replaced or cancelled.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub enum Timer {
+    /// Some other process to answer.
+    Answer,
+    /// The elected one to announce itself.
+    Announcement,
+    /// The next look for others, or after the coordinator.
+    Look,
+}
+
+impl Timer {
+    /// The name in one word, for traces and tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Answer => "answer",
+            Self::Announcement => "announcement",
+            Self::Look => "look",
+        }
+    }
+}
+
+/// How long a timer runs, in terms of the bounds that a synchronous system promises; the driver
+/// knows their lengths.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub struct Wait {
+    /// So many times the longest transmission, T_transmit.
+    pub transmissions: u32,
+    /// And so many times the longest handling of a message, T_process.
+    pub handlings: u32,
+}

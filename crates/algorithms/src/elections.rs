@@ -1,0 +1,5 @@
+//! Elections, one algorithm a file.
+
+mod bully;
+
+pub use bully::Bully;

@@ -1,0 +1,25 @@
+//! What every message type must be able to do.
+
+use std::{fmt::Debug, hash::Hash};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{Fields, Time};
+
+/// A message of one algorithm. The clock that travels with every message is not part of it: see
+/// [`Process`](crate::Process).
+pub trait Message:
+    Clone + Debug + Eq + Hash + Ord + Send + Sync + Serialize + DeserializeOwned + 'static
+{
+    /// The message's name in lower case (`request`, `reply`, `token`), by which traces and measures
+    /// count it.
+    fn kind(&self) -> &'static str;
+
+    /// What it carries, under the paper's names.
+    fn fields(&self) -> Fields {
+        Fields::new()
+    }
+
+    /// Shows every clock reading it carries, so that a checker can shift them all alike.
+    fn times(&mut self, _visit: &mut dyn FnMut(&mut Time)) {}
+}

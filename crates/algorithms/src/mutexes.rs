@@ -1,0 +1,13 @@
+//! Mutual exclusion, one algorithm a file.
+
+mod bakery;
+mod bakery_naive;
+mod maekawa;
+mod naimi_trehel;
+mod ricart_agrawala;
+
+pub use bakery::Bakery;
+pub use bakery_naive::BakeryNaive;
+pub use maekawa::Maekawa;
+pub use naimi_trehel::NaimiTrehel;
+pub use ricart_agrawala::RicartAgrawala;

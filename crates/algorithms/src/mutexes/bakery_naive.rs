@@ -1,0 +1,7 @@
+//! The first form of the Bakery in S1, without `choosing`: unsafe, kept as a negative control. See
+//! [`bakery`](super::Bakery), whose rules it shares but for that variable.
+
+use super::bakery::BakeryWith;
+
+/// One process of the Bakery without choice.
+pub type BakeryNaive = BakeryWith<false>;

@@ -1,0 +1,128 @@
+//! A machine with its Lamport clock: what every driver drives.
+
+use crate::{Fence, Mutex, NodeId, Outbox, Phase, Stamp, Start, Time};
+
+/// One process: a machine and the one clock that serves timestamps, ordering and fence.
+///
+/// The clock steps at each request and rises above the clock of everything that arrives. That is
+/// all that Lamport's condition needs here: along every chain of messages it grows, and no two
+/// requests of a process have the same stamp. Events that nobody compares share a reading, which
+/// keeps a checker's state space small.
+///
+/// A driver sends every message with [`time`](Self::time) as it is after the call.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Process<M> {
+    me: NodeId,
+    time: Time,
+    machine: M,
+}
+
+impl<M: Mutex> Process<M> {
+    /// A process at the start.
+    pub fn new(me: NodeId, start: &Start) -> Self {
+        Self { me, time: Time::ZERO, machine: M::new(me, start) }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> NodeId {
+        self.me
+    }
+
+    /// Its clock, which goes with every message it sends.
+    pub fn time(&self) -> Time {
+        self.time
+    }
+
+    /// The machine, for reading.
+    pub fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    /// Raises the clock to at least this reading: a new epoch, or what a node has kept on disk.
+    pub fn raise_time(&mut self, at_least: Time) {
+        self.time = self.time.max(at_least);
+    }
+
+    /// The local client asks; the fence if it is inside at once.
+    ///
+    /// # Panics
+    ///
+    /// If the client has asked already or is inside: a mistake of the driver.
+    pub fn request(&mut self, out: &mut Outbox<M::Message>) -> Option<Fence> {
+        let phase = self.machine.phase();
+        assert!(
+            phase == Phase::Outside,
+            "process {} requests while it is {}; one request at a time",
+            self.me,
+            phase.word()
+        );
+        self.time = self.time.next();
+        self.machine.request(Stamp::new(self.time, self.me), out);
+        self.fence_if_entered(out)
+    }
+
+    /// A message arrives that was sent at `sent`; the fence if that lets the client in.
+    pub fn receive(
+        &mut self,
+        from: NodeId,
+        sent: Time,
+        message: M::Message,
+        out: &mut Outbox<M::Message>,
+    ) -> Option<Fence> {
+        let stamped = self.machine.carries_clock(Some(&message));
+        if stamped {
+            self.rise_above(sent);
+        }
+        self.machine.receive(from, message, out);
+        if stamped {
+            self.machine.heard(from, sent, out);
+        }
+        self.fence_if_entered(out)
+    }
+
+    /// A message of the application arrives; it is none of the algorithm's, but it carries the
+    /// clock.
+    pub fn hear(
+        &mut self,
+        from: NodeId,
+        sent: Time,
+        out: &mut Outbox<M::Message>,
+    ) -> Option<Fence> {
+        if self.machine.carries_clock(None) {
+            self.rise_above(sent);
+            self.machine.heard(from, sent, out);
+        }
+        self.fence_if_entered(out)
+    }
+
+    /// The local client leaves.
+    ///
+    /// # Panics
+    ///
+    /// If the client is not inside: a mistake of the driver.
+    pub fn release(&mut self, out: &mut Outbox<M::Message>) {
+        let phase = self.machine.phase();
+        assert!(
+            phase == Phase::Inside,
+            "process {} releases while it is {}; only who is inside can leave",
+            self.me,
+            phase.word()
+        );
+        self.machine.release(out);
+    }
+
+    /// Shifts or maps every clock reading of the process, its messages' readings being mapped
+    /// alike. For checkers, where states that differ by a shift of all clocks are one.
+    pub fn map_times(&mut self, map: &mut dyn FnMut(&mut Time)) {
+        map(&mut self.time);
+        self.machine.times(map);
+    }
+
+    fn rise_above(&mut self, sent: Time) {
+        self.time = self.time.max(sent.next());
+    }
+
+    fn fence_if_entered(&self, out: &Outbox<M::Message>) -> Option<Fence> {
+        out.entered().then_some(Fence(self.time))
+    }
+}

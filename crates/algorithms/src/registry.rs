@@ -1,0 +1,79 @@
+//! All algorithms, by name. A row here is all that the drivers need to take one up.
+
+use crate::{About, Election, Mutex, elections::*, mutexes::*};
+
+/// Code that is generic over a mutual exclusion algorithm, chosen by name once per run.
+pub trait MutexVisitor {
+    /// What the code returns.
+    type Output;
+
+    /// Runs the code for one algorithm.
+    fn visit<M: Mutex>(self) -> Self::Output;
+}
+
+/// Code that is generic over an election algorithm, chosen by name once per run.
+pub trait ElectionVisitor {
+    /// What the code returns.
+    type Output;
+
+    /// Runs the code for one algorithm.
+    fn visit<E: Election>(self) -> Self::Output;
+}
+
+macro_rules! registry {
+    (mutexes: $($mutex:ty),+; elections: $($election:ty),+;) => {
+        /// Every algorithm, in the order of the tables.
+        pub const ALGORITHMS: &[&About] = &[
+            $(<$mutex as Mutex>::ABOUT,)+
+            $(<$election as Election>::ABOUT,)+
+        ];
+
+        /// Runs `visitor` for the mutual exclusion algorithm of this name, if there is one.
+        pub fn visit_mutex<V: MutexVisitor>(name: &str, visitor: V) -> Option<V::Output> {
+            $(if name == <$mutex as Mutex>::ABOUT.name {
+                return Some(visitor.visit::<$mutex>());
+            })+
+            None
+        }
+
+        /// Runs `visitor` for the election algorithm of this name, if there is one.
+        pub fn visit_election<V: ElectionVisitor>(name: &str, visitor: V) -> Option<V::Output> {
+            $(if name == <$election as Election>::ABOUT.name {
+                return Some(visitor.visit::<$election>());
+            })+
+            None
+        }
+    };
+}
+
+registry! {
+    mutexes:
+        RicartAgrawala,
+        Maekawa,
+        BakeryNaive,
+        Bakery,
+        NaimiTrehel;
+    elections:
+        Bully;
+}
+
+/// What is known of the algorithm of this name.
+pub fn about(name: &str) -> Option<&'static About> {
+    ALGORITHMS.iter().copied().find(|about| about.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_option_has_its_default_first() {
+        for (place, one) in ALGORITHMS.iter().enumerate() {
+            assert!(ALGORITHMS[..place].iter().all(|other| other.name != one.name), "{}", one.name);
+            for choice in one.options {
+                assert!(!choice.values.is_empty(), "{} {}", one.name, choice.key);
+                assert!(choice.values[0].drops.is_empty(), "{} {}", one.name, choice.key);
+            }
+        }
+    }
+}

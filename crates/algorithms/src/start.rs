@@ -1,0 +1,372 @@
+//! How a system starts: who takes part, on which structure, where the token is, which variant runs.
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    ops::Deref,
+    sync::Arc,
+};
+
+use crate::{
+    About, Choice, Mutex, NodeId, Other, QuorumKind, Quorums, SetsOf, Structure, Topology, Tree,
+};
+
+/// What a user asks for; [`Setup::start`] turns it into a [`Start`] or says why not.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// How many processes contend.
+    pub nodes: u32,
+    /// Who has the token, or would be granted first.
+    pub holder: NodeId,
+    /// Whether the holder begins inside.
+    pub inside: bool,
+    /// Who coordinates, where somebody does and is one of the contenders.
+    pub coordinator: NodeId,
+    /// Who is down from the beginning. (Elections.)
+    pub crashed: Vec<NodeId>,
+    /// `--with KEY=VALUE`.
+    pub settings: Settings,
+    /// The tree of Raymond and Neilsen-Mizuno.
+    pub topology: Topology,
+    /// The quorums of Maekawa.
+    pub quorums: QuorumKind,
+    /// Sanders' sets when they come from a file: request set and inform set of each process.
+    pub sets: Option<SetsOf>,
+}
+
+impl Setup {
+    /// So many processes, process 0 the idle holder, everything else by default.
+    pub fn new(nodes: u32) -> Self {
+        Self {
+            nodes,
+            holder: NodeId(0),
+            inside: false,
+            coordinator: NodeId(0),
+            crashed: Vec::new(),
+            settings: Settings::default(),
+            topology: Topology::Binary,
+            quorums: QuorumKind::Grid,
+            sets: None,
+        }
+    }
+
+    /// The same with an option set.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: &str) -> Self {
+        self.settings.set(key, value);
+        self
+    }
+
+    /// The start of a mutual exclusion algorithm.
+    pub fn start<M: Mutex>(&self) -> Result<Start, StartError> {
+        let start = self.build(M::ABOUT)?;
+        M::check(&start)?;
+        Ok(start)
+    }
+
+    /// The start of an election.
+    pub fn start_election<E: crate::Election>(&self) -> Result<Start, StartError> {
+        let start = self.build(E::ABOUT)?;
+        E::check(&start)?;
+        Ok(start)
+    }
+
+    fn build(&self, about: &'static About) -> Result<Start, StartError> {
+        if self.nodes == 0 {
+            return Err(StartError::new("a system of 0 processes; give at least 1"));
+        }
+        for (role, node) in [("holder", self.holder), ("coordinator", self.coordinator)]
+            .into_iter()
+            .chain(self.crashed.iter().map(|&node| ("crashed process", node)))
+        {
+            if node.0 >= self.nodes {
+                return Err(StartError::new(format!(
+                    "the {role} is process {node}, but the processes are 0 to {}",
+                    self.nodes - 1
+                )));
+            }
+        }
+        let settings = self.settings.resolve(about)?;
+        // A dedicated coordinator is a process more, so that as many contend as the user asked for.
+        let dedicated = settings.get("coordinator") == Some("dedicated");
+        let tree = match about.structure {
+            Structure::Tree => Some(Shared::new(Tree::new(&self.topology, self.nodes)?)),
+            Structure::Complete | Structure::Ring | Structure::Quorums | Structure::Sets => None,
+        };
+        let quorums = match about.structure {
+            Structure::Quorums | Structure::Sets => {
+                Some(Shared::new(Quorums::new(self.quorums, self.nodes)?))
+            }
+            Structure::Complete | Structure::Ring | Structure::Tree => None,
+        };
+        Ok(Start {
+            contenders: self.nodes,
+            processes: self.nodes + u32::from(dedicated),
+            holder: self.holder,
+            inside: self.inside,
+            coordinator: if dedicated { NodeId(self.nodes) } else { self.coordinator },
+            crashed: self.crashed.iter().copied().collect(),
+            settings,
+            tree,
+            quorums,
+            sets: self.sets.clone().map(Shared::new),
+        })
+    }
+}
+
+/// How a system starts; every process is made from the same one.
+#[derive(Clone, Debug)]
+pub struct Start {
+    contenders: u32,
+    processes: u32,
+    holder: NodeId,
+    inside: bool,
+    coordinator: NodeId,
+    crashed: crate::NodeSet,
+    settings: Settings,
+    tree: Option<Shared<Tree>>,
+    quorums: Option<Shared<Quorums>>,
+    sets: Option<Shared<SetsOf>>,
+}
+
+impl Start {
+    /// How many processes there are: those that contend, and a dedicated coordinator.
+    pub fn processes(&self) -> u32 {
+        self.processes
+    }
+
+    /// How many processes contend: those with the lowest ids.
+    pub fn contenders(&self) -> u32 {
+        self.contenders
+    }
+
+    /// All processes.
+    pub fn all(&self) -> impl ExactSizeIterator<Item = NodeId> + Clone + use<> {
+        (0..self.processes).map(NodeId)
+    }
+
+    /// All processes but this one.
+    pub fn others(&self, me: NodeId) -> impl Iterator<Item = NodeId> + Clone + use<> {
+        self.all().filter(move |&node| node != me)
+    }
+
+    /// Who has the token, or would be granted first.
+    pub fn holder(&self) -> NodeId {
+        self.holder
+    }
+
+    /// Whether this process begins inside.
+    pub fn is_inside(&self, me: NodeId) -> bool {
+        self.inside && me == self.holder
+    }
+
+    /// Whether anybody begins inside.
+    pub fn inside(&self) -> Option<NodeId> {
+        self.inside.then_some(self.holder)
+    }
+
+    /// The coordinator, where there is one.
+    pub fn coordinator(&self) -> NodeId {
+        self.coordinator
+    }
+
+    /// Whether this process is down from the beginning.
+    pub fn is_crashed(&self, node: NodeId) -> bool {
+        self.crashed.contains(node)
+    }
+
+    /// The next process on the ring, closed over those that are down.
+    pub fn successor(&self, me: NodeId) -> NodeId {
+        let mut next = me;
+        loop {
+            next = NodeId((next.0 + 1) % self.processes);
+            if next == me || !self.is_crashed(next) {
+                return next;
+            }
+        }
+    }
+
+    /// The value of an option, the default filled in.
+    ///
+    /// # Panics
+    ///
+    /// If the algorithm does not declare the option.
+    pub fn setting(&self, key: &str) -> &str {
+        self.settings.get(key).unwrap_or_else(|| panic!("the algorithm declares no option {key}"))
+    }
+
+    /// All options, the defaults filled in.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The spanning tree.
+    ///
+    /// # Panics
+    ///
+    /// If the algorithm does not declare that it needs one.
+    pub fn tree(&self) -> &Shared<Tree> {
+        self.tree.as_ref().expect("an algorithm that asks for a tree declares it")
+    }
+
+    /// The quorums.
+    ///
+    /// # Panics
+    ///
+    /// If the algorithm does not declare that it needs them.
+    pub fn quorums(&self) -> &Shared<Quorums> {
+        self.quorums.as_ref().expect("an algorithm that asks for quorums declares it")
+    }
+
+    /// Sanders' sets, if they came from a file.
+    pub fn sets(&self) -> Option<&Shared<SetsOf>> {
+        self.sets.as_ref()
+    }
+}
+
+/// Something that all processes of a system share and that never changes. It is not part of a
+/// process's state: any two are equal, and it adds nothing to a hash.
+#[derive(Debug)]
+pub struct Shared<T>(Arc<T>);
+
+impl<T> Shared<T> {
+    /// Shares a value.
+    pub fn new(value: T) -> Self {
+        Self(Arc::new(value))
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> PartialEq for Shared<T> {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl<T> Eq for Shared<T> {}
+
+impl<T> Hash for Shared<T> {
+    fn hash<H: Hasher>(&self, _state: &mut H) {}
+}
+
+/// Options chosen by `--with KEY=VALUE`, by key.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Settings(Vec<(String, String)>);
+
+impl Settings {
+    /// Reads one `KEY=VALUE`.
+    pub fn parse(&mut self, text: &str) -> Result<(), StartError> {
+        let (key, value) = text.split_once('=').ok_or_else(|| {
+            StartError::new(format!("an option is written KEY=VALUE, `{text}` has no `=`"))
+        })?;
+        self.set(key, value);
+        Ok(())
+    }
+
+    /// Sets an option; a later value replaces an earlier one.
+    pub fn set(&mut self, key: &str, value: &str) {
+        self.0.retain(|(known, _)| known != key);
+        self.0.push((key.to_owned(), value.to_owned()));
+    }
+
+    /// The value of an option.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+
+    /// All options that were set.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// Fills in the defaults of an algorithm's options and refuses what it does not know.
+    fn resolve(&self, about: &About) -> Result<Self, StartError> {
+        for (key, value) in self.iter() {
+            let choice =
+                about.options.iter().find(|choice| choice.key == key).ok_or_else(|| {
+                    let known: Vec<_> = about.options.iter().map(|choice| choice.key).collect();
+                    StartError::new(match known.as_slice() {
+                        [] => format!("{} has no options, `{key}` was given", about.name),
+                        known => format!(
+                            "{} has no option `{key}`; it has: {}",
+                            about.name,
+                            known.join(", ")
+                        ),
+                    })
+                })?;
+            if !choice.takes(value) {
+                return Err(StartError::new(format!(
+                    "{}'s option `{key}` does not take `{value}`; it takes {}",
+                    about.name,
+                    choice.allowed()
+                )));
+            }
+        }
+        let default = |choice: &Choice| choice.values.first().map_or("", |first| first.name);
+        Ok(Self(
+            about
+                .options
+                .iter()
+                .map(|choice| {
+                    let value = self.get(choice.key).unwrap_or_else(|| default(choice));
+                    (choice.key.to_owned(), value.to_owned())
+                })
+                .collect(),
+        ))
+    }
+}
+
+impl Choice {
+    /// Whether the option takes this value.
+    fn takes(&self, value: &str) -> bool {
+        self.values.iter().any(|variant| variant.name == value)
+            || match self.other {
+                Other::Nothing => false,
+                Other::Number => value.parse::<u32>().is_ok(),
+                Other::File => !value.is_empty(),
+            }
+    }
+
+    /// The values it takes, for an error message.
+    fn allowed(&self) -> String {
+        let mut values: Vec<_> = self.values.iter().map(|variant| variant.name).collect();
+        match self.other {
+            Other::Nothing => {}
+            Other::Number => values.push("a whole number"),
+            Other::File => values.push("the name of a file"),
+        }
+        values.join(", ")
+    }
+}
+
+/// Why a system cannot start as asked. Nothing was made; the text says what would be right.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StartError(String);
+
+impl StartError {
+    /// An error with this explanation.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
