@@ -1,0 +1,29 @@
+//! The `mutua` binary: one command over the algorithms, the simulator, the checker and the node.
+
+mod commands;
+mod exit;
+mod names;
+mod system;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Distributed mutual exclusion: simulate it, prove it, draw it, use it.
+#[derive(Debug, Parser)]
+#[command(name = "mutua", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return exit::of_parse_error(&error),
+    };
+    match arguments.command.run() {
+        Ok(code) => code,
+        Err(error) => exit::of_error(&error),
+    }
+}

@@ -1,0 +1,120 @@
+//! The arguments that describe a system, the same in every command.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use mutua_algorithms::{NodeId, QuorumKind, Settings, Setup, Topology};
+
+use crate::exit::usage;
+
+/// Processes, variant and structure.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SystemArguments {
+    /// How many processes contend.
+    #[arg(long, value_name = "N")]
+    pub(crate) nodes: Option<u32>,
+
+    /// Choose a variant; `mutua algorithms NAME` lists them.
+    #[arg(long = "with", value_name = "KEY=VALUE")]
+    pub(crate) with: Vec<String>,
+
+    /// The tree of raymond and neilsen-mizuno: line, star, binary, kary:K, or a file with an edge
+    /// `A B` per line.
+    #[arg(long, value_name = "SHAPE")]
+    pub(crate) topology: Option<String>,
+
+    /// The quorums of maekawa: grid, plane, majority, tree.
+    #[arg(long, value_name = "KIND")]
+    pub(crate) quorums: Option<String>,
+
+    /// Who has the token at the start.
+    #[arg(long, value_name = "ID", default_value_t = 0)]
+    pub(crate) holder: u32,
+
+    /// The holder is inside at the start.
+    #[arg(long)]
+    pub(crate) inside: bool,
+}
+
+impl SystemArguments {
+    /// The setup that these arguments describe, `nodes` being the default number of processes.
+    pub(crate) fn setup(&self, nodes: u32) -> Result<Setup> {
+        let mut setup = Setup::new(self.nodes.unwrap_or(nodes));
+        setup.holder = NodeId(self.holder);
+        setup.inside = self.inside;
+        setup.settings = self.settings()?;
+        if let Some(shape) = &self.topology {
+            setup.topology = topology(shape)?;
+        }
+        if let Some(kind) = &self.quorums {
+            setup.quorums = quorums(kind)?;
+        }
+        Ok(setup)
+    }
+
+    fn settings(&self) -> Result<Settings> {
+        let mut settings = Settings::default();
+        for option in &self.with {
+            settings.parse(option).map_err(|error| usage(error.to_string()))?;
+        }
+        Ok(settings)
+    }
+}
+
+fn quorums(kind: &str) -> Result<QuorumKind> {
+    match kind {
+        "grid" => Ok(QuorumKind::Grid),
+        "plane" => Ok(QuorumKind::Plane),
+        "majority" => Ok(QuorumKind::Majority),
+        "tree" => Ok(QuorumKind::Tree),
+        _ => Err(crate::names::unknown(
+            "kind of quorums",
+            kind,
+            ["grid", "plane", "majority", "tree"],
+        )),
+    }
+}
+
+fn topology(shape: &str) -> Result<Topology> {
+    match shape {
+        "line" => Ok(Topology::Line),
+        "star" => Ok(Topology::Star),
+        "binary" => Ok(Topology::Binary),
+        _ => match shape.strip_prefix("kary:") {
+            Some(degree) => match degree.parse() {
+                Ok(degree) if degree > 0 => Ok(Topology::Kary(degree)),
+                _ => Err(usage(format!(
+                    "kary:K takes a number of children of at least 1, not `{degree}`"
+                ))),
+            },
+            None => edges(shape),
+        },
+    }
+}
+
+fn edges(path: &str) -> Result<Topology> {
+    let text = fs::read_to_string(path)
+        .with_context(|| {
+            format!("`{path}` is none of line, star, binary, kary:K, and no file to read")
+        })
+        .map_err(|error| usage(format!("{error:#}")))?;
+    let mut edges = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if line.is_empty() {
+            continue;
+        }
+        let ends: Vec<_> = line.split_whitespace().map(str::parse).collect();
+        match ends.as_slice() {
+            [Ok(a), Ok(b)] => edges.push((NodeId(*a), NodeId(*b))),
+            _ => {
+                return Err(usage(format!(
+                    "{path}:{}: an edge is two process numbers, `{line}` is not",
+                    number + 1
+                )));
+            }
+        }
+    }
+    Ok(Topology::Edges(edges))
+}
