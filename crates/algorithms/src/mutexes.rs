@@ -2,6 +2,7 @@
 
 mod bakery;
 mod bakery_naive;
+mod central;
 mod le_lann;
 mod maekawa;
 mod naimi_trehel;
@@ -9,6 +10,7 @@ mod ricart_agrawala;
 
 pub use bakery::Bakery;
 pub use bakery_naive::BakeryNaive;
+pub use central::Central;
 pub use le_lann::LeLann;
 pub use maekawa::Maekawa;
 pub use naimi_trehel::NaimiTrehel;

@@ -240,6 +240,20 @@ fn stands<M: Mutex>(options: &[(&str, &str)]) {
 }
 
 #[test]
+fn central() {
+    for coordinator in ["dedicated", "member"] {
+        for (refusal, queue) in [("silent", "arrival"), ("denied", "arrival"), ("silent", "clock")]
+        {
+            stands::<Central>(&[
+                ("coordinator", coordinator),
+                ("refusal", refusal),
+                ("queue", queue),
+            ]);
+        }
+    }
+}
+
+#[test]
 fn le_lann() {
     stands::<LeLann>(&[]);
 }
