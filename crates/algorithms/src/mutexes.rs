@@ -7,6 +7,8 @@ mod le_lann;
 mod maekawa;
 mod naimi_trehel;
 mod ricart_agrawala;
+mod ricart_agrawala_token;
+mod suzuki_kasami;
 
 pub use bakery::Bakery;
 pub use bakery_naive::BakeryNaive;
@@ -15,3 +17,5 @@ pub use le_lann::LeLann;
 pub use maekawa::Maekawa;
 pub use naimi_trehel::NaimiTrehel;
 pub use ricart_agrawala::RicartAgrawala;
+pub use ricart_agrawala_token::RicartAgrawalaToken;
+pub use suzuki_kasami::SuzukiKasami;

@@ -51,6 +51,8 @@ registry! {
         Central,
         LeLann,
         RicartAgrawala,
+        SuzukiKasami,
+        RicartAgrawalaToken,
         Maekawa,
         BakeryNaive,
         Bakery,

@@ -267,3 +267,14 @@ fn naimi_trehel() {
 fn ricart_agrawala() {
     stands::<RicartAgrawala>(&[]);
 }
+
+#[test]
+fn suzuki_kasami() {
+    stands::<SuzukiKasami>(&[("scan", "first")]);
+    stands::<SuzukiKasami>(&[("scan", "next")]);
+}
+
+#[test]
+fn ricart_agrawala_token() {
+    stands::<RicartAgrawalaToken>(&[]);
+}
