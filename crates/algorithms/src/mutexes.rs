@@ -2,12 +2,20 @@
 
 mod bakery;
 mod bakery_naive;
+mod central;
+mod le_lann;
 mod maekawa;
 mod naimi_trehel;
 mod ricart_agrawala;
+mod ricart_agrawala_token;
+mod suzuki_kasami;
 
 pub use bakery::Bakery;
 pub use bakery_naive::BakeryNaive;
+pub use central::Central;
+pub use le_lann::LeLann;
 pub use maekawa::Maekawa;
 pub use naimi_trehel::NaimiTrehel;
 pub use ricart_agrawala::RicartAgrawala;
+pub use ricart_agrawala_token::RicartAgrawalaToken;
+pub use suzuki_kasami::SuzukiKasami;

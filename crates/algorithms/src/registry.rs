@@ -48,7 +48,11 @@ macro_rules! registry {
 
 registry! {
     mutexes:
+        Central,
+        LeLann,
         RicartAgrawala,
+        SuzukiKasami,
+        RicartAgrawalaToken,
         Maekawa,
         BakeryNaive,
         Bakery,
