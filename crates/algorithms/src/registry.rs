@@ -49,10 +49,12 @@ macro_rules! registry {
 registry! {
     mutexes:
         RicartAgrawala,
+        Raymond,
         Maekawa,
         BakeryNaive,
         Bakery,
-        NaimiTrehel;
+        NaimiTrehel,
+        NeilsenMizuno;
     elections:
         Bully;
 }
