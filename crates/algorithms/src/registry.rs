@@ -53,10 +53,12 @@ registry! {
         RicartAgrawala,
         SuzukiKasami,
         RicartAgrawalaToken,
+        Raymond,
         Maekawa,
         BakeryNaive,
         Bakery,
-        NaimiTrehel;
+        NaimiTrehel,
+        NeilsenMizuno;
     elections:
         Bully;
 }
