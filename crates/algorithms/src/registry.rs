@@ -52,6 +52,7 @@ registry! {
         Maekawa,
         BakeryNaive,
         Bakery,
+        Dijkstra,
         NaimiTrehel;
     elections:
         Bully;
