@@ -3,6 +3,7 @@
 mod bakery;
 mod bakery_naive;
 mod central;
+mod dijkstra;
 mod le_lann;
 mod maekawa;
 mod naimi_trehel;
@@ -15,6 +16,7 @@ mod suzuki_kasami;
 pub use bakery::Bakery;
 pub use bakery_naive::BakeryNaive;
 pub use central::Central;
+pub use dijkstra::{Daemon, Dijkstra, DijkstraRing, moved, privileged};
 pub use le_lann::LeLann;
 pub use maekawa::Maekawa;
 pub use naimi_trehel::NaimiTrehel;

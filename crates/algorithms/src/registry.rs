@@ -57,6 +57,7 @@ registry! {
         Maekawa,
         BakeryNaive,
         Bakery,
+        Dijkstra,
         NaimiTrehel,
         NeilsenMizuno;
     elections:
