@@ -30,14 +30,17 @@
 
 mod cluster;
 mod daemon;
+pub mod describe;
 mod election_cluster;
 mod event;
+mod examples;
 mod file;
 mod header;
 mod network;
 mod order;
 mod recorder;
 mod refusal;
+pub mod script;
 mod values;
 mod watch;
 
@@ -45,9 +48,11 @@ pub use cluster::Cluster;
 pub use daemon::DaemonRing;
 pub use election_cluster::ElectionCluster;
 pub use event::{Event, Message, What};
+pub use examples::{EXAMPLES, Example};
 pub use file::{ReadError, Reader, WriteError, Writer};
 pub use header::{FORMAT, Header, Unit};
 pub use network::Which;
 pub use refusal::Refusal;
+pub use script::{Script, ScriptError};
 pub use values::Values;
 pub use watch::Watch;
