@@ -48,12 +48,18 @@ macro_rules! registry {
 
 registry! {
     mutexes:
+        Central,
+        LeLann,
         RicartAgrawala,
+        SuzukiKasami,
+        RicartAgrawalaToken,
+        Raymond,
         Maekawa,
         BakeryNaive,
         Bakery,
         Dijkstra,
-        NaimiTrehel;
+        NaimiTrehel,
+        NeilsenMizuno;
     elections:
         Bully;
 }
