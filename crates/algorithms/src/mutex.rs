@@ -30,6 +30,10 @@ pub trait Mutex: Clone + Debug + Eq + Hash + Send + Sync + Sized + 'static {
     /// A process at the start: outside, or inside if the start says so.
     fn new(me: NodeId, start: &Start) -> Self;
 
+    /// The system begins. Called once, before everything else, for those that act of themselves: a
+    /// token that circulates, a flood that tells all of the holder. Nobody enters by it.
+    fn begin(&mut self, _out: &mut Outbox<Self::Message>) {}
+
     /// The local client asks for the critical section. It is outside.
     fn request(&mut self, stamp: Stamp, out: &mut Outbox<Self::Message>);
 

@@ -18,7 +18,7 @@ pub struct Process<M> {
 }
 
 impl<M: Mutex> Process<M> {
-    /// A process at the start.
+    /// A process at the start. The next call is [`begin`](Self::begin).
     pub fn new(me: NodeId, start: &Start) -> Self {
         Self { me, time: Time::ZERO, machine: M::new(me, start) }
     }
@@ -41,6 +41,12 @@ impl<M: Mutex> Process<M> {
     /// Raises the clock to at least this reading: a new epoch, or what a node has kept on disk.
     pub fn raise_time(&mut self, at_least: Time) {
         self.time = self.time.max(at_least);
+    }
+
+    /// The system begins: every driver calls this once, before everything else, and does what it
+    /// asks for.
+    pub fn begin(&mut self, out: &mut Outbox<M::Message>) {
+        self.machine.begin(out);
     }
 
     /// The local client asks; the fence if it is inside at once.

@@ -1,0 +1,90 @@
+//! The first line of a trace: what ran, and who took part.
+
+use mutua_algorithms::{NodeId, Start};
+use serde::{Deserialize, Serialize};
+
+use crate::Values;
+
+/// The version of the format that this crate writes and reads.
+pub const FORMAT: u32 = 1;
+
+/// What ran, and who took part.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Header {
+    /// The version of the format, [`FORMAT`].
+    #[serde(rename = "mutua-trace")]
+    pub format: u32,
+    /// The algorithm's name.
+    pub algorithm: String,
+    /// The algorithm's options, the defaults filled in.
+    #[serde(default, skip_serializing_if = "Values::is_empty")]
+    pub settings: Values,
+    /// The names of the processes, process 0 first.
+    pub processes: Vec<String>,
+    /// What `at` counts.
+    pub unit: Unit,
+    /// What the run is called: a script's name, a lock's name, the command that repeats it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+}
+
+/// What an event's `at` counts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub enum Unit {
+    /// Steps of a script or of a counterexample.
+    #[serde(rename = "step")]
+    Step,
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    /// Microseconds.
+    #[serde(rename = "us")]
+    Microseconds,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Milliseconds,
+}
+
+impl Unit {
+    /// The unit as in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Nanoseconds => "ns",
+            Self::Microseconds => "us",
+            Self::Milliseconds => "ms",
+        }
+    }
+}
+
+impl Header {
+    /// The header of a system that begins like this; there must be a name for every process.
+    pub fn new(algorithm: &str, start: &Start, processes: Vec<String>, unit: Unit) -> Self {
+        debug_assert_eq!(processes.len(), start.processes() as usize, "a name for every process");
+        let settings = start.settings().iter();
+        let settings = settings.map(|(key, value)| (key.to_owned().into(), value.to_owned()));
+        Self {
+            format: FORMAT,
+            algorithm: algorithm.to_owned(),
+            settings: Values(settings.collect()),
+            processes,
+            unit,
+            title: String::new(),
+        }
+    }
+
+    /// Names for processes that have none of their own: P0, P1 and so on.
+    pub fn default_names(start: &Start) -> Vec<String> {
+        start.all().map(|node| format!("P{node}")).collect()
+    }
+
+    /// The name of a process; one that takes no part goes by its number.
+    pub fn name(&self, node: NodeId) -> String {
+        self.processes.get(node.index()).cloned().unwrap_or_else(|| format!("?{node}"))
+    }
+
+    /// The process of this name.
+    pub fn process(&self, name: &str) -> Option<NodeId> {
+        self.processes.iter().position(|known| known == name).map(NodeId::from)
+    }
+}
