@@ -81,9 +81,6 @@ pub(crate) trait Actor: Clone + Debug + Eq + Hash + Send + Sync + 'static {
 
     /// Maps every clock reading.
     fn map_times(&mut self, map: &mut dyn FnMut(&mut Time));
-
-    /// The state under the paper's names.
-    fn variables(&self) -> mutua_algorithms::Fields;
 }
 
 /// A process of a mutual exclusion algorithm and its client.
@@ -166,10 +163,6 @@ impl<M: Mutex> Actor for Client<M> {
 
     fn map_times(&mut self, map: &mut dyn FnMut(&mut Time)) {
         self.process.map_times(map);
-    }
-
-    fn variables(&self) -> mutua_algorithms::Fields {
-        self.process.machine().variables()
     }
 }
 
@@ -284,10 +277,6 @@ impl<E: Election> Actor for Elector<E> {
     }
 
     fn map_times(&mut self, _map: &mut dyn FnMut(&mut Time)) {}
-
-    fn variables(&self) -> mutua_algorithms::Fields {
-        self.machine.as_ref().map(E::variables).unwrap_or_default()
-    }
 }
 
 fn bit(timer: Timer) -> u8 {

@@ -3,7 +3,10 @@
 //! The handlers of an algorithm run here, once for each distinct situation. All that the search
 //! works with are the numbers of situations.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use mutua_algorithms::{Effect, Fields, Links, Message, NodeId, Outbox, Time};
 
@@ -83,6 +86,18 @@ pub(crate) struct Words {
     pub(crate) fields: Fields,
 }
 
+/// What has happened anywhere in a search, so that a model in which too little can happen is
+/// noticed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// Who has entered, or was elected.
+    pub(crate) entered: BTreeSet<NodeId>,
+    /// Which messages have arrived, and where.
+    pub(crate) arrived: BTreeSet<(&'static str, NodeId)>,
+    /// Which message was answered by which, on arrival.
+    pub(crate) answered: BTreeSet<(&'static str, &'static str)>,
+}
+
 /// The situations of one system, whatever its algorithm.
 pub(crate) trait Catalogue: Send {
     /// The start: one local situation and one outbox for each process.
@@ -105,8 +120,15 @@ pub(crate) trait Catalogue: Send {
     fn shift_local(&mut self, local: u32, by: u64) -> u32;
     fn shift_outbox(&mut self, outbox: u32, by: u64) -> u32;
     fn words(&self, packet: u32) -> Words;
-    fn variables(&self, local: u32) -> Fields;
-    /// How many distinct processes and outboxes were seen.
+    /// The same message without its ghost.
+    fn bare(&mut self, packet: u32) -> u32;
+    /// What is under way to each receiver.
+    fn contents(&self, outbox: u32) -> Vec<Vec<u32>>;
+    /// What an effect sends, in order: receiver and message.
+    fn sends(&self, effect: u32) -> Vec<(u32, u32)>;
+    /// What has happened anywhere in the search.
+    fn seen(&self) -> &Seen;
+    /// How many distinct situations of processes and of outboxes there are.
     fn sizes(&self) -> (usize, usize);
 }
 
@@ -119,6 +141,8 @@ pub(crate) struct Rules {
     pub(crate) ghost: Ghost,
     /// Whether the application sends messages of its own.
     pub(crate) tells: bool,
+    /// Whether processes crash or come back.
+    pub(crate) crashes: bool,
     /// Who is inside at the start.
     pub(crate) inside: Option<NodeId>,
 }
@@ -135,6 +159,7 @@ pub(crate) struct CatalogueOf<A: Actor> {
     outboxes: Interner<Box<[u32]>>,
     /// Receiver and message, in the order of sending.
     effects: Interner<Box<[(u32, u32)]>>,
+    seen: Seen,
     out: Outbox<A::Message>,
 }
 
@@ -152,6 +177,7 @@ impl<A: Actor> CatalogueOf<A> {
             packets: Interner::new(),
             outboxes,
             effects,
+            seen: Seen::default(),
             out: Outbox::new(),
         }
     }
@@ -182,6 +208,9 @@ impl<A: Actor> CatalogueOf<A> {
             Effect::CancelTimer { timer } => actor.set_timer(timer, false),
             Effect::Nonsense { .. } => {}
         });
+        if marks & (ENTERED | ELECTED) != 0 {
+            self.seen.entered.insert(me);
+        }
         let after = self.rules.ghost.after(ghost, me, happened, marks & ENTERED != 0);
         let sends = sends.into_iter().map(|(to, message)| (to, Some(message)));
         let effect = self.effect(me, &actor, sends, after.sent);
@@ -280,6 +309,9 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
         let mut menu = Vec::new();
         let Local { me, actor, .. } = self.locals.get(local);
         actor.events(&mut menu);
+        if !self.rules.crashes {
+            menu.retain(|event| !matches!(event, Event::Crash | Event::Restart));
+        }
         let (me, tells) = (*me, self.rules.tells && !actor.look().down);
         let mut moves: Vec<_> = menu
             .into_iter()
@@ -325,7 +357,17 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
         let Packet { from, sent, message, ghost } = self.packets.get(packet).clone();
         let clocked = self.locals.get(local).actor.carries_clock(message.as_ref());
         let happened = Happened::Receive { ghost, clocked };
-        self.run(local, happened, |actor, out| actor.receive(from, sent, message, out))
+        let kind = message.as_ref().map(Message::kind);
+        let outcome =
+            self.run(local, happened, |actor, out| actor.receive(from, sent, message, out));
+        if let Some(kind) = kind {
+            let me = self.locals.get(local).me;
+            self.seen.arrived.insert((kind, me));
+            let packets = self.effects.get(outcome.effect).iter();
+            let sent = packets.filter_map(|&(_, packet)| self.packets.get(packet).message.as_ref());
+            self.seen.answered.extend(sent.map(|message| (kind, message.kind())));
+        }
+        outcome
     }
 
     fn post(&mut self, outbox: u32, effect: u32) -> u32 {
@@ -390,8 +432,21 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
         }
     }
 
-    fn variables(&self, local: u32) -> Fields {
-        self.locals.get(local).actor.variables()
+    fn bare(&mut self, packet: u32) -> u32 {
+        let bare = Packet { ghost: 0, ..self.packets.get(packet).clone() };
+        self.packets.id(bare)
+    }
+
+    fn contents(&self, outbox: u32) -> Vec<Vec<u32>> {
+        self.open(outbox)
+    }
+
+    fn sends(&self, effect: u32) -> Vec<(u32, u32)> {
+        self.effects.get(effect).to_vec()
+    }
+
+    fn seen(&self) -> &Seen {
+        &self.seen
     }
 
     fn sizes(&self) -> (usize, usize) {

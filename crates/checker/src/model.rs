@@ -64,6 +64,11 @@ impl Model {
         self.catalogue.lock().expect("no worker panics while it has the catalogue")
     }
 
+    /// Whether some states stand for several.
+    pub(crate) fn is_reduced(&self) -> bool {
+        self.shift
+    }
+
     pub(crate) fn width(&self) -> usize {
         self.start.len()
     }
@@ -87,6 +92,7 @@ impl Model {
             stamps: about.uses_stamps,
             ghost: build.ghost,
             tells: tells > 0,
+            crashes: system.faults.crashes + system.faults.restarts > 0,
             inside: start.inside(),
         };
         let mut catalogue = CatalogueOf::new(rules, actors);

@@ -34,6 +34,9 @@ pub(crate) struct Reached {
     pub(crate) stopped: Option<Stop>,
     /// How many steps were taken.
     pub(crate) steps: u64,
+    /// How many of them led to a state of the same depth or a lower one. If none did, there is no
+    /// cycle.
+    pub(crate) backward: u64,
     pub(crate) seconds: f64,
 }
 
@@ -151,13 +154,15 @@ pub(crate) fn search(
             .collect::<Vec<_>>()
     });
     let level = common.level.into_inner().expect("no worker panics");
-    let steps = done.iter().map(|(_, steps)| steps).sum();
+    let steps = done.iter().map(|done| done.steps).sum();
+    let backward = done.iter().map(|done| done.backward).sum();
     Reached {
-        shards: done.into_iter().map(|(store, _)| store).collect(),
+        shards: done.into_iter().map(|done| done.store).collect(),
         depths: level.depths,
         found: level.found,
         stopped: level.stopped.or(stopped),
         steps,
+        backward,
         seconds: began.elapsed().as_secs_f64(),
     }
 }
@@ -245,7 +250,17 @@ struct Worker<'a> {
     inbox: Receiver<Parcel>,
     /// How many others have nothing more at this depth.
     ended: usize,
+    /// The first state of the next depth.
+    next_depth: u32,
     steps: u64,
+    backward: u64,
+}
+
+/// What a worker leaves behind.
+struct Done {
+    store: Store,
+    steps: u64,
+    backward: u64,
 }
 
 impl<'a> Worker<'a> {
@@ -264,11 +279,13 @@ impl<'a> Worker<'a> {
             senders,
             inbox,
             ended: 0,
+            next_depth: 0,
             steps: 0,
+            backward: 0,
         }
     }
 
-    fn run(mut self) -> (Store, u64) {
+    fn run(mut self) -> Done {
         let start = &self.common.model.start;
         let hash = hash(start);
         if shard_of(hash, self.senders.len()) == self.me {
@@ -278,12 +295,13 @@ impl<'a> Worker<'a> {
         loop {
             self.close_depth(self.store.len() - next);
             if self.common.over.load(Relaxed) {
-                return (self.store, self.steps);
+                let Self { store, steps, backward, .. } = self;
+                return Done { store, steps, backward };
             }
-            let end = self.store.len();
-            self.expand_all(next..end);
+            self.next_depth = self.store.len();
+            self.expand_all(next..self.next_depth);
             self.finish_exchange();
-            next = end;
+            next = self.next_depth;
         }
     }
 
@@ -338,7 +356,8 @@ impl<'a> Worker<'a> {
             let hash = hash(step.state);
             let shard = shard_of(hash, workers);
             if shard == self.me {
-                store.insert(step.state, hash, id);
+                let (reached, _) = store.insert(step.state, hash, id);
+                self.backward += u64::from(reached < self.next_depth);
             } else {
                 outgoing[shard].push(id);
                 outgoing[shard].extend_from_slice(step.state);
@@ -408,7 +427,8 @@ impl<'a> Worker<'a> {
             Parcel::States(batch) => {
                 let before = self.store.len();
                 for entry in batch.chunks_exact(self.common.model.width() + 1) {
-                    self.store.insert(&entry[1..], hash(&entry[1..]), entry[0]);
+                    let (reached, _) = self.store.insert(&entry[1..], hash(&entry[1..]), entry[0]);
+                    self.backward += u64::from(reached < self.next_depth);
                 }
                 let new = u64::from(self.store.len() - before);
                 self.common.states.fetch_add(new, Relaxed);

@@ -44,6 +44,8 @@ pub(crate) struct Step<'a> {
     pub(crate) action: Action,
     /// The state after it.
     pub(crate) state: &'a [u32],
+    /// What is sent in it.
+    pub(crate) effect: u32,
     /// The properties that it breaks.
     pub(crate) broken: Broken,
 }
@@ -120,7 +122,7 @@ impl<'a> Stepper<'a> {
             }
             let broken = self.apply(next, node, outcome);
             let action = Action::Happen { node: node as u8, event };
-            visit(Step { action, state: next, broken });
+            visit(Step { action, state: next, effect: outcome.effect, broken });
         }
     }
 
@@ -135,24 +137,27 @@ impl<'a> Stepper<'a> {
         for place in self.deliveries_of(state[outbox]) {
             let Delivery { to, packet, rest } = self.deliveries.items[place];
             let outcome = self.receive(state[to as usize], packet);
-            let from = node as u8;
+            let (from, effect) = (node as u8, outcome.effect);
             next.copy_from_slice(state);
             next[outbox] = rest;
             let broken = self.apply(next, to as usize, outcome);
-            visit(Step { action: Action::Deliver { from, to, packet }, state: next, broken });
+            let action = Action::Deliver { from, to, packet };
+            visit(Step { action, state: next, effect, broken });
             if !self.model.has_budget {
                 continue;
             }
             next.copy_from_slice(state);
             if self.pay(Cost::Duplicate, next) {
                 let broken = self.apply(next, to as usize, outcome);
-                visit(Step { action: Action::Duplicate { from, to, packet }, state: next, broken });
+                let action = Action::Duplicate { from, to, packet };
+                visit(Step { action, state: next, effect, broken });
             }
             next.copy_from_slice(state);
             if self.pay(Cost::Loss, next) {
                 next[outbox] = rest;
                 self.normalise(next);
-                visit(Step { action: Action::Lose { from, to, packet }, state: next, broken: 0 });
+                let action = Action::Lose { from, to, packet };
+                visit(Step { action, state: next, effect: NOTHING, broken: 0 });
             }
         }
     }
@@ -195,11 +200,9 @@ impl<'a> Stepper<'a> {
         if marks & LEFT != 0 && self.model.ghost == Ghost::Fence {
             self.sweep(next, node);
         }
-        for (mark, property) in [
-            (UNFENCED, bit(Claim::Fence)),
-            (OVERTOOK, bit(Claim::Ordering)),
-            (PANICKED, PANIC),
-        ] {
+        for (mark, property) in
+            [(UNFENCED, bit(Claim::Fence)), (OVERTOOK, bit(Claim::Ordering)), (PANICKED, PANIC)]
+        {
             if marks & mark != 0 {
                 broken |= property;
             }
