@@ -2,12 +2,26 @@
 
 mod bakery;
 mod bakery_naive;
+mod central;
+mod dijkstra;
+mod le_lann;
 mod maekawa;
 mod naimi_trehel;
+mod neilsen_mizuno;
+mod raymond;
 mod ricart_agrawala;
+mod ricart_agrawala_token;
+mod suzuki_kasami;
 
 pub use bakery::Bakery;
 pub use bakery_naive::BakeryNaive;
+pub use central::Central;
+pub use dijkstra::{Daemon, Dijkstra, DijkstraRing, moved, privileged};
+pub use le_lann::LeLann;
 pub use maekawa::Maekawa;
 pub use naimi_trehel::NaimiTrehel;
+pub use neilsen_mizuno::NeilsenMizuno;
+pub use raymond::Raymond;
 pub use ricart_agrawala::RicartAgrawala;
+pub use ricart_agrawala_token::RicartAgrawalaToken;
+pub use suzuki_kasami::SuzukiKasami;

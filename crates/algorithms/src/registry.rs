@@ -48,11 +48,18 @@ macro_rules! registry {
 
 registry! {
     mutexes:
+        Central,
+        LeLann,
         RicartAgrawala,
+        SuzukiKasami,
+        RicartAgrawalaToken,
+        Raymond,
         Maekawa,
         BakeryNaive,
         Bakery,
-        NaimiTrehel;
+        Dijkstra,
+        NaimiTrehel,
+        NeilsenMizuno;
     elections:
         Bully;
 }

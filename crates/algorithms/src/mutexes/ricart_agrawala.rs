@@ -220,7 +220,7 @@ const ABOUT: About = About {
             Variant {
                 name: "plain",
                 meaning: "only requests carry it, as published",
-                drops: &[Claim::Ordering],
+                drops: &[Claim::Ordering, Claim::Fence],
             },
         ],
         other: Other::Nothing,
@@ -245,6 +245,7 @@ const ABOUT: About = About {
     ],
     known_failures: &[
         "One process that is down stops everyone: its reply never comes.",
-        "With replies=plain a request that happened before another can be granted after it (EM3).",
+        "With replies=plain a request that happened before another can be granted after it (EM3), \
+         and the fence of a later entry can be the lower one.",
     ],
 };
