@@ -378,9 +378,9 @@ const ABOUT: About = About {
     },
     order: "arrival at the coordinator",
     source: "folklore",
-    idea: "One process keeps a queue for all. A client asks it, goes in when it is told to, and says \
-           when it has left; the permission is a token that always comes back to the coordinator. It \
-           costs little, but all of it at one process.",
+    idea: "One process keeps a queue for all. A client asks it, goes in when it is told to, and \
+           says when it has left; the permission is a token that always comes back to the \
+           coordinator. It costs little, but all of it at one process.",
     rules: &[
         "To enter: send a request to the coordinator and wait for its reply.",
         "On a request: the coordinator replies if nobody is inside, else it queues the request \
