@@ -50,7 +50,10 @@ registry! {
     mutexes:
         RicartAgrawala,
         Raymond,
+        MaekawaBasic,
         Maekawa,
+        Majority,
+        Sanders,
         BakeryNaive,
         Bakery,
         NaimiTrehel,
