@@ -56,9 +56,17 @@ fn beginning(header: &Header, events: &[Event]) -> String {
         if names.len() > 1 {
             verb = verb.replacen("begins", "begin", 1);
         }
-        text += &format!("  0  {} {verb}{}\n", names.join(", "), state(event));
+        text += &format!("  0  {} {verb}{}\n", shortened(&names), state(event));
     }
     text
+}
+
+/// A list of names that does not fill the screen.
+pub(crate) fn shortened(names: &[String]) -> String {
+    match names {
+        [first, second, .., last] if names.len() > 12 => format!("{first}, {second}, ..., {last}"),
+        names => names.join(", "),
+    }
 }
 
 /// The first line of a step.
@@ -118,9 +126,11 @@ pub fn shown(message: &Message) -> String {
     if message.fields.is_empty() {
         return message.kind.to_string();
     }
-    let fields: Vec<_> =
-        message.fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    format!("{}({})", message.kind, fields.join(", "))
+    let fields = message.fields.iter().map(|(name, value)| {
+        // `number(1)`, not `number(number=1)`.
+        if name == message.kind { value.to_owned() } else { format!("{name}={value}") }
+    });
+    format!("{}({})", message.kind, fields.collect::<Vec<_>>().join(", "))
 }
 
 fn wait(after: Wait) -> String {

@@ -14,8 +14,8 @@ use crate::{
 /// Processes, links, timers and the trace of what happened: the sibling of
 /// [`Cluster`](crate::Cluster).
 ///
-/// Time is in the hands of who steps it: any timer that is set may run out. Whether two processes
-/// hold the office at once is watched.
+/// Time is in the hands of who steps it: any timer that is set may run out. That nobody takes the
+/// office while a higher one is up (E1) is watched.
 #[derive(Clone, Debug)]
 pub struct ElectionCluster<E: Election> {
     start: Start,
@@ -223,9 +223,11 @@ impl<E: Election> ElectionCluster<E> {
         }
     }
 
+    /// E1: nobody takes the office while a higher one is up.
     fn watch_office(&mut self, who: NodeId) {
-        if let Some(&other) = self.in_office().iter().find(|&&other| other != who) {
-            let why = format!("{} is the coordinator too", self.name(other)).into();
+        let higher = self.up().map(|(other, _)| other).filter(|&other| other > who).last();
+        if let Some(higher) = higher {
+            let why = format!("{}, who is higher, is up", self.name(higher)).into();
             self.recorder.did(who, What::Violation { property: "agreement".into(), why }, None);
         }
     }

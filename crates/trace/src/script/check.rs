@@ -2,12 +2,8 @@
 
 use mutua_algorithms::{NodeId, Phase};
 
-use super::{
-    Expectation,
-    names::{Names, shortened},
-    players::Player,
-};
-use crate::What;
+use super::{Expectation, names::Names, players::Player};
+use crate::{Message, What, describe};
 
 /// Something that happened although no line expects it.
 pub(super) struct Unexpected(pub(super) String);
@@ -32,8 +28,14 @@ pub(super) fn check(player: &dyn Player, expected: &Expectation) -> Result<(), S
             whom.sort();
             must(waits_for == whom, || format!("it waits for {}", look.list(&waits_for)))
         }
-        Expectation::InFlight { from, to, kind, there } => {
-            look.in_flight(*from, *to, kind.as_deref(), *there)
+        Expectation::InFlight { from, to, kind, field, there } => {
+            let is_meant = |message: &Message| {
+                kind.as_ref().is_none_or(|kind| *kind == message.kind)
+                    && field
+                        .as_ref()
+                        .is_none_or(|(name, value)| message.fields.get(name) == Some(value))
+            };
+            look.in_flight(*from, *to, is_meant, *there)
         }
         Expectation::NoMessages => look.no_messages(),
         Expectation::Sent(count, kind) => {
@@ -79,7 +81,6 @@ pub(super) fn unexpected(player: &dyn Player, expected: &[Expectation]) -> Vec<U
         expected.iter().any(|expectation| match expectation {
             Expectation::Violated(expected, true) => expected == property,
             Expectation::TwoInside => property == "safety",
-            Expectation::TwoCoordinators => property == "agreement",
             _ => false,
         })
     };
@@ -138,22 +139,24 @@ impl Look<'_> {
         &self,
         from: NodeId,
         to: NodeId,
-        kind: Option<&str>,
+        is_meant: impl Fn(&Message) -> bool,
         there: bool,
     ) -> Result<(), String> {
-        let on_link = self.player.in_flight().into_iter().filter(|at| (at.0, at.1) == (from, to));
-        let kinds: Vec<_> = on_link.map(|(_, _, kind)| kind).collect();
-        let found = kinds.iter().any(|known| kind.is_none_or(|kind| kind == known));
-        must(found == there, || format!("in flight there: {}", or_none(kinds.join(", "))))
+        let in_flight = self.player.in_flight().into_iter();
+        let on_link = in_flight.filter(|at| (at.0, at.1) == (from, to));
+        let messages: Vec<_> = on_link.map(|(_, _, message)| message).collect();
+        let found = messages.iter().any(|message| is_meant(message));
+        let shown: Vec<_> = messages.iter().map(|message| describe::shown(message)).collect();
+        must(found == there, || format!("in flight there: {}", or_none(shown.join(", "))))
     }
 
     fn no_messages(&self) -> Result<(), String> {
         let in_flight = self.player.in_flight();
-        let shown = in_flight.iter().map(|(from, to, kind)| {
-            format!("{kind} {} -> {}", self.names.name(*from), self.names.name(*to))
+        let shown = in_flight.iter().map(|(from, to, message)| {
+            format!("{} {} -> {}", message.kind, self.names.name(*from), self.names.name(*to))
         });
         let shown: Vec<_> = shown.collect();
-        must(in_flight.is_empty(), || format!("in flight: {}", shortened(&shown)))
+        must(in_flight.is_empty(), || format!("in flight: {}", describe::shortened(&shown)))
     }
 
     fn sent(&self, kind: Option<&str>) -> u64 {

@@ -37,6 +37,8 @@ pub enum Expectation {
         to: NodeId,
         /// Of which kind, if that matters.
         kind: Option<String>,
+        /// What it carries, if that matters: a field's name and value.
+        field: Option<(String, String)>,
         /// Whether it is there.
         there: bool,
     },
@@ -119,8 +121,12 @@ impl Expectation {
     }
 
     fn parse_in_flight(words: &[&str], there: bool, names: Names<'_>) -> Result<Self, String> {
-        let (from, to, Which { kind, .. }) = names.message(words)?;
-        Ok(Self::InFlight { from, to, kind, there })
+        let (message, field) = match words.iter().position(|&word| word == "with") {
+            Some(place) => (&words[..place], Some(parse_field(&words[place + 1..])?)),
+            None => (words, None),
+        };
+        let (from, to, Which { kind, .. }) = names.message(message)?;
+        Ok(Self::InFlight { from, to, kind, field, there })
     }
 
     pub(super) fn text(&self, names: Names<'_>) -> String {
@@ -139,10 +145,12 @@ impl Expectation {
                 format!("{} waits for nobody", name(who))
             }
             Self::WaitsFor(who, whom) => format!("{} waits for {}", name(who), names.list(whom)),
-            Self::InFlight { from, to, kind, there } => {
+            Self::InFlight { from, to, kind, field, there } => {
                 let not = if *there { "" } else { "not " };
                 let which = Which { kind: kind.clone(), nth: 1 };
-                format!("{not}in flight {}", names.message_text(*from, *to, &which))
+                let field = field.as_ref().map(|(name, value)| format!(" with {name} = {value}"));
+                let message = names.message_text(*from, *to, &which);
+                format!("{not}in flight {message}{}", field.unwrap_or_default())
             }
             Self::NoMessages => "no messages".to_owned(),
             Self::Sent(count, None) => format!("sent {count}"),
@@ -161,6 +169,13 @@ impl Expectation {
             }
             Self::Privileged(who) => format!("privileged {}", names.list(who)),
         }
+    }
+}
+
+fn parse_field(words: &[&str]) -> Result<(String, String), String> {
+    match words {
+        [name, "=", value @ ..] => Ok(((*name).to_owned(), value.join(" "))),
+        words => Err(format!("a field is written `NAME = VALUE`, not `{}`", words.join(" "))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use mutua_algorithms::{NodeId, Timer};
 
-use crate::Which;
+use crate::{Which, describe::shortened};
 
 /// The names of the processes, process 0 first.
 #[derive(Clone, Copy, Debug)]
@@ -81,12 +81,4 @@ pub(super) fn parse_timer(word: &str) -> Result<Timer, String> {
     found.ok_or_else(|| {
         format!("there is no timer `{word}`; there are {}", timers.map(Timer::word).join(", "))
     })
-}
-
-/// A list of names that does not fill the screen.
-pub(super) fn shortened(names: &[String]) -> String {
-    match names {
-        [first, second, .., last] if names.len() > 12 => format!("{first}, {second}, ..., {last}"),
-        names => names.join(", "),
-    }
 }

@@ -9,7 +9,7 @@ use super::{
     check::{self, Unexpected},
     players::{self, Player},
 };
-use crate::{Event, Header, Refusal, Which, describe};
+use crate::{Event, Header, Message, Refusal, Which, describe};
 
 /// A script that was played, to its end or to the first step that could not be taken.
 #[derive(Clone, Debug)]
@@ -146,19 +146,20 @@ fn play_line(player: &mut dyn Player, line: &Line) -> Outcome {
 
 fn act(player: &mut dyn Player, command: &Command) -> Result<(), Refusal> {
     let Command::DeliverEvery { kind, from, to } = command else { return player.act(command) };
-    let meant = |message: &(NodeId, NodeId, String)| {
+    let meant = |message: &(NodeId, NodeId, &Message)| {
         from.is_none_or(|from| from == message.0)
             && to.is_none_or(|to| to == message.1)
-            && kind.as_ref().is_none_or(|kind| *kind == message.2)
+            && kind.as_ref().is_none_or(|kind| *kind == message.2.kind)
     };
-    let now: Vec<_> = player.in_flight().into_iter().filter(meant).collect();
+    let in_flight = player.in_flight().into_iter();
+    let now: Vec<_> = in_flight.filter(meant).map(|(from, to, _)| (from, to)).collect();
     if now.is_empty() {
         return Err(Refusal::new("no such message is in flight"));
     }
-    for (from, to, sent_kind) in now {
-        // Without a kind, those of one link go in their order.
-        let kind = kind.is_some().then_some(sent_kind);
-        player.act(&Command::Deliver { from, to, which: Which { kind, nth: 1 } })?;
+    for (from, to) in now {
+        // Those of one link go in their order.
+        let which = Which { kind: kind.clone(), nth: 1 };
+        player.act(&Command::Deliver { from, to, which })?;
     }
     Ok(())
 }

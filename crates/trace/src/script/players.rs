@@ -7,7 +7,7 @@ use mutua_algorithms::{
 };
 
 use super::{Command, System};
-use crate::{Cluster, DaemonRing, ElectionCluster, Event, Header, Refusal, Unit};
+use crate::{Cluster, DaemonRing, ElectionCluster, Event, Header, Message, Refusal, Unit};
 
 /// A system that a script drives and looks at.
 pub(super) trait Player {
@@ -22,8 +22,8 @@ pub(super) trait Player {
     /// Who has had its turn inside, in order.
     fn entries(&self) -> Vec<NodeId>;
 
-    /// From whom, to whom, of which kind, in order of sending.
-    fn in_flight(&self) -> Vec<(NodeId, NodeId, String)> {
+    /// From whom, to whom, what, in order of sending.
+    fn in_flight(&self) -> Vec<(NodeId, NodeId, &Message)> {
         Vec::new()
     }
 
@@ -150,8 +150,8 @@ impl<M: Mutex> Player for Cluster<M> {
         self.entries().to_vec()
     }
 
-    fn in_flight(&self) -> Vec<(NodeId, NodeId, String)> {
-        self.in_flight().map(|(from, to, shown)| (from, to, shown.kind.to_string())).collect()
+    fn in_flight(&self) -> Vec<(NodeId, NodeId, &Message)> {
+        self.in_flight().collect()
     }
 
     fn phase(&self, who: NodeId) -> Option<Phase> {
@@ -208,8 +208,8 @@ impl<E: Election> Player for ElectionCluster<E> {
         Vec::new()
     }
 
-    fn in_flight(&self) -> Vec<(NodeId, NodeId, String)> {
-        self.in_flight().map(|(from, to, shown)| (from, to, shown.kind.to_string())).collect()
+    fn in_flight(&self) -> Vec<(NodeId, NodeId, &Message)> {
+        self.in_flight().collect()
     }
 
     fn coordinator(&self, who: NodeId) -> Option<NodeId> {
