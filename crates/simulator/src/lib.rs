@@ -15,6 +15,8 @@ mod random;
 mod recorder;
 mod report;
 mod simulation;
+mod statistics;
+mod theory;
 mod wheel;
 mod workload;
 mod world;
@@ -27,6 +29,8 @@ pub use random::Random;
 pub use recorder::Recorder;
 pub use report::{NodeReport, Report};
 pub use simulation::{Plan, Simulation};
+pub use statistics::Interval;
+pub use theory::{Expected, Meaning, Theory, TheoryLoad, theory};
 pub use wheel::Wheel;
 pub use workload::{Load, Who, Wish, Workload};
 
