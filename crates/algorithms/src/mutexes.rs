@@ -2,8 +2,10 @@
 
 mod bakery;
 mod bakery_naive;
+mod carvalho_roucairol;
 mod central;
 mod dijkstra;
+mod lamport;
 mod le_lann;
 mod maekawa;
 mod naimi_trehel;
@@ -15,8 +17,10 @@ mod suzuki_kasami;
 
 pub use bakery::Bakery;
 pub use bakery_naive::BakeryNaive;
+pub use carvalho_roucairol::CarvalhoRoucairol;
 pub use central::Central;
 pub use dijkstra::{Daemon, Dijkstra, DijkstraRing, moved, privileged};
+pub use lamport::Lamport;
 pub use le_lann::LeLann;
 pub use maekawa::Maekawa;
 pub use naimi_trehel::NaimiTrehel;

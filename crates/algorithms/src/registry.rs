@@ -50,7 +50,9 @@ registry! {
     mutexes:
         Central,
         LeLann,
+        Lamport,
         RicartAgrawala,
+        CarvalhoRoucairol,
         SuzukiKasami,
         RicartAgrawalaToken,
         Raymond,

@@ -112,10 +112,7 @@ mod tests {
     fn the_stream_of_a_seed_never_changes() {
         let mut random = Random::new(42, 7);
         let drawn: [u64; 3] = std::array::from_fn(|_| random.bits());
-        assert_eq!(
-            drawn,
-            [4996627117712090138, 6460616305150749357, 15006122742538260652]
-        );
+        assert_eq!(drawn, [4996627117712090138, 6460616305150749357, 15006122742538260652]);
     }
 
     #[test]

@@ -130,7 +130,10 @@ impl Report {
             mean_latency: plan.network.mean_latency() / 1e9,
             virtual_seconds: time,
             trace_hash: measures.hash.text(),
-            per_node: (0..).zip(clients).map(|(node, client)| of_node(node, client, unit)).collect(),
+            per_node: (0..)
+                .zip(clients)
+                .map(|(node, client)| of_node(node, client, unit))
+                .collect(),
         }
     }
 }
