@@ -8,7 +8,9 @@ use mutua_algorithms::{
     Mutex, Setup,
     mutexes::{NaimiTrehel, Raymond},
 };
-use mutua_simulator::{Distribution, Load, Network, Plan, Random, Simulation, Wheel, Who, Workload};
+use mutua_simulator::{
+    Distribution, Load, Network, Plan, Random, Simulation, Wheel, Who, Workload,
+};
 
 const LATENCY: u64 = 1_000_000;
 

@@ -95,9 +95,9 @@ fn light(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
             .multicasts(exact(if alone { 0.0 } else { n }, "N"))
             .client(exact(round_trip, "2")),
         // Of any two, the one that entered last need not ask the other: half are asked on average.
-        "carvalho-roucairol" => Theory::new()
-            .messages(mean(n - 1.0, "N-1"))
-            .client(mean(2.0 * not_holder, "2(N-1)/N")),
+        "carvalho-roucairol" => {
+            Theory::new().messages(mean(n - 1.0, "N-1")).client(mean(2.0 * not_holder, "2(N-1)/N"))
+        }
         "suzuki-kasami" | "ricart-agrawala-token" => Theory::new()
             .messages(mean(n - 1.0, "N-1"))
             .multicasts(mean(2.0 * not_holder, "2(N-1)/N"))
@@ -118,9 +118,9 @@ fn light(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
         "maekawa" => Theory::new()
             .messages(mean(3.0 * (mean_quorum(setup)? - 1.0), "3(K-1)"))
             .client(exact(round_trip, "2")),
-        "majority" => Theory::new()
-            .messages(exact(3.0 * (n - 1.0), "3(N-1)"))
-            .client(exact(round_trip, "2")),
+        "majority" => {
+            Theory::new().messages(exact(3.0 * (n - 1.0), "3(N-1)")).client(exact(round_trip, "2"))
+        }
         "bakery" if chosen("registers", "push") => Theory::new()
             .messages(exact(6.0 * (n - 1.0), "6(N-1)"))
             .client(exact(2.0 * round_trip, "4")),
@@ -174,9 +174,7 @@ fn saturated(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
             .messages(exact(4.0 * not_holder, "4(N-1)/N"))
             .multicasts(exact(4.0 * not_holder, "4(N-1)/N"))
             .sync(exact(2.0 * not_holder, "2(N-1)/N")),
-        "neilsen-mizuno" => {
-            Theory::new().messages(bound(3.0, "below 3")).sync(exact(1.0, "1"))
-        }
+        "neilsen-mizuno" => Theory::new().messages(bound(3.0, "below 3")).sync(exact(1.0, "1")),
         "naimi-trehel" => Theory::new().messages(bound(4.0, "below 4")).sync(exact(1.0, "1")),
         "maekawa" => Theory::new()
             .messages(mean(4.0 * (mean_quorum(setup)? - 1.0), "4(K-1)"))
