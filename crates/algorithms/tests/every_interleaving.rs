@@ -12,17 +12,17 @@ use mutua_algorithms::{
 };
 
 /// A message under way; older ones come first in the network.
-type Flight<T, M> = (NodeId, NodeId, T, M);
+type Flight<M> = (NodeId, NodeId, Time, M);
 
 /// What tells one state from another. Where stamps decide nothing, clocks are left out: they would
 /// make a token that never rests into infinitely many states.
-type Key<M> = (Vec<M>, Vec<Time>, Vec<Flight<Time, <M as Mutex>::Message>>, Vec<u32>);
+type Key<M> = (Vec<M>, Vec<Time>, Vec<Flight<<M as Mutex>::Message>>, Vec<u32>);
 
 #[derive(Clone)]
 struct System<M: Mutex> {
     processes: Vec<Process<M>>,
-    network: Vec<Flight<Time, M::Message>>,
-    /// How often each client still wants in.
+    network: Vec<Flight<M::Message>>,
+    /// How often each client still wants in; the one that begins inside has got its first wish.
     wishes: Vec<u32>,
     last_fence: Option<Fence>,
 }
@@ -39,11 +39,12 @@ impl<M: Mutex> System<M> {
         let mut system = Self {
             processes: start.all().map(|me| Process::new(me, start)).collect(),
             network: Vec::new(),
-            wishes: (0..start.processes())
-                .map(|node| if node < start.contenders() { wishes } else { 0 })
-                .collect(),
+            wishes: vec![0; start.all().len()],
             last_fence: None,
         };
+        for contender in start.all().take(start.contenders() as usize) {
+            system.wishes[contender.index()] = wishes - u32::from(start.is_inside(contender));
+        }
         let mut out = Outbox::new();
         for process in 0..system.processes.len() {
             system.processes[process].begin(&mut out);
@@ -124,9 +125,8 @@ impl<M: Mutex> System<M> {
         (machines, times, network, self.wishes.clone())
     }
 
-    fn check(&self, how: &[Step]) {
-        let inside = self.processes.iter().filter(|p| p.machine().phase() == Phase::Inside).count();
-        assert!(inside <= 1, "{inside} are inside after {how:?}");
+    fn inside(&self) -> usize {
+        self.processes.iter().filter(|process| process.machine().phase() == Phase::Inside).count()
     }
 
     fn is_done(&self) -> bool {
@@ -147,7 +147,7 @@ fn explore<M: Mutex>(setup: &Setup, wishes: u32, links: Links) {
     let mut rumours = BTreeSet::new();
     let mut frontier = vec![(0, first)];
     while let Some((here, system)) = frontier.pop() {
-        system.check(&path(&reached, here));
+        assert!(system.inside() <= 1, "two are inside after {:?}", path(&reached, here));
         if system.is_done() {
             done.push(here);
         }
@@ -218,23 +218,40 @@ fn assert_nonsense_changes_nothing<M: Mutex>(machines: &[M], rumours: &BTreeSet<
     }
 }
 
-/// Both sizes, both starts, every holder, and all links that the algorithm stands.
+/// One, two and three processes, both starts, every holder.
 fn stands<M: Mutex>(options: &[(&str, &str)]) {
-    let links = match M::ABOUT.links {
-        Links::Any => vec![Links::Fifo, Links::Any],
-        Links::Fifo => vec![Links::Fifo],
-    };
     for (nodes, wishes) in [(1, 2), (2, 2), (3, 1)] {
-        let mut setup = Setup::new(nodes);
-        for (key, value) in options {
-            setup = setup.with(key, value);
+        for holder in 0..nodes {
+            stands_from::<M>(options, nodes, wishes, holder);
         }
-        for (holder, inside) in (0..nodes).flat_map(|id| [(NodeId(id), false), (NodeId(id), true)])
+    }
+}
+
+/// Both starts with one holder, and all links that the algorithm stands.
+fn stands_from<M: Mutex>(options: &[(&str, &str)], nodes: u32, wishes: u32, holder: u32) {
+    let mut setup = Setup { holder: NodeId(holder), ..Setup::new(nodes) };
+    for (key, value) in options {
+        setup = setup.with(key, value);
+    }
+    for inside in [false, true] {
+        setup.inside = inside;
+        explore::<M>(&setup, wishes, Links::Fifo);
+        if M::ABOUT.links == Links::Any {
+            explore::<M>(&setup, wishes, Links::Any);
+        }
+    }
+}
+
+#[test]
+fn central() {
+    for coordinator in ["dedicated", "member"] {
+        for (refusal, queue) in [("silent", "arrival"), ("denied", "arrival"), ("silent", "clock")]
         {
-            (setup.holder, setup.inside) = (holder, inside);
-            for &links in &links {
-                explore::<M>(&setup, wishes, links);
-            }
+            stands::<Central>(&[
+                ("coordinator", coordinator),
+                ("refusal", refusal),
+                ("queue", queue),
+            ]);
         }
     }
 }
@@ -245,6 +262,22 @@ fn le_lann() {
 }
 
 #[test]
+fn lamport() {
+    for confirm in ["any", "reply"] {
+        // Its states are many, and an idle holder means nothing to it.
+        for (nodes, holder) in [(1, 0), (2, 0), (2, 1)] {
+            stands_from::<Lamport>(&[("confirm", confirm)], nodes, 2, holder);
+        }
+        stands_from::<Lamport>(&[("confirm", confirm)], 3, 1, 1);
+    }
+}
+
+#[test]
+fn carvalho_roucairol() {
+    stands::<CarvalhoRoucairol>(&[]);
+}
+
+#[test]
 fn naimi_trehel() {
     stands::<NaimiTrehel>(&[]);
 }
@@ -252,4 +285,15 @@ fn naimi_trehel() {
 #[test]
 fn ricart_agrawala() {
     stands::<RicartAgrawala>(&[]);
+}
+
+#[test]
+fn suzuki_kasami() {
+    stands::<SuzukiKasami>(&[("scan", "first")]);
+    stands::<SuzukiKasami>(&[("scan", "next")]);
+}
+
+#[test]
+fn ricart_agrawala_token() {
+    stands::<RicartAgrawalaToken>(&[]);
 }

@@ -24,7 +24,7 @@ use super::{Brain, Kept, Standing, Timer};
 use crate::{
     LockId, Member, Moment,
     table::{Entry, Frozen},
-    view::Name,
+    view::{Name, View},
     wire::Message,
 };
 
@@ -68,18 +68,39 @@ impl Brain {
         let mut idle = Vec::new();
         for lock in self.table.ids() {
             let entry = self.table.entry(lock);
-            if idle.len() < NAMES && is_idle(entry) && now.since(entry.used) >= forget_after {
+            let used = entry.machine.is_some() && now.since(entry.used) < forget_after;
+            if idle.len() < NAMES && is_idle(entry) && !used && self.is_known(lock) {
                 idle.push(lock);
             }
         }
-        idle.retain(|&lock| self.is_home(lock));
-        let (ready, away): (Vec<_>, _) = idle.into_iter().partition(|&lock| self.at_start(lock));
+        let (ours, theirs): (Vec<_>, _) = idle.into_iter().partition(|&lock| self.is_home(lock));
+        let (ready, away): (Vec<_>, _) = ours.into_iter().partition(|&lock| self.at_start(lock));
+        for lock in theirs {
+            self.remind_home(now, lock);
+        }
         for lock in away {
             self.call_home(now, lock);
         }
         if !ready.is_empty() {
             self.begin_round(now, &ready);
         }
+    }
+
+    /// Whether there is anything to forget about this name.
+    fn is_known(&self, lock: LockId) -> bool {
+        let Some(entry) = self.table.get(lock) else { return false };
+        let held = |view: &View| view.inside.contains_key(&entry.name);
+        entry.machine.is_some() || matches!(&self.standing, Standing::In(view) if held(view))
+    }
+
+    /// The home of a name may never have heard of it; a nudge makes it look after it.
+    fn remind_home(&mut self, now: Moment, lock: LockId) {
+        let Standing::In(view) = &self.standing else { return };
+        let entry = self.table.entry(lock);
+        entry.used = now;
+        let (epoch, home, name) = (view.epoch, view.home(&entry.name), Arc::clone(&entry.name));
+        self.link(home).send(Message::Nudge { epoch, name: &name });
+        self.ready.insert(home);
     }
 
     fn begin_round(&mut self, now: Moment, locks: &[LockId]) {
@@ -232,12 +253,13 @@ impl Brain {
 
     /// Asks for a token that rests elsewhere, to let it rest here.
     fn call_home(&mut self, now: Moment, lock: LockId) {
+        self.ensure_machine(now, lock);
         let entry = self.table.entry(lock);
+        entry.used = now;
         if self.seat.plan.rule(entry.rule).moves_by_itself || entry.phase() != Phase::Outside {
             return;
         }
-        entry.used = now;
-        let machine = entry.machine.as_mut().expect("an idle process");
+        let machine = entry.machine.as_mut().expect("just made");
         entry.fence = machine.request(&mut self.posts);
         self.dispatch(now, lock);
         self.settle(now, lock);
