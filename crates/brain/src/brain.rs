@@ -62,6 +62,8 @@ pub struct Brain {
     asks: BTreeMap<u64, tries::Asking>,
     forgetting: forget::Forgetting,
     timers: BTreeSet<(Moment, Timer)>,
+    /// The first of them.
+    wake_at: Moment,
     /// Counts tickets and questions.
     numbers: u64,
     effects: Vec<Effect>,
@@ -115,6 +117,7 @@ impl Brain {
             asks: BTreeMap::new(),
             forgetting: forget::Forgetting::default(),
             timers: BTreeSet::new(),
+            wake_at: Moment::NEVER,
             numbers: 0,
             effects: Vec::new(),
             posts: Posts::default(),
@@ -151,7 +154,7 @@ impl Brain {
 
     /// When to call [`tick`](Self::tick) at the latest.
     pub fn wake_at(&self) -> Moment {
-        self.timers.first().map_or(Moment::NEVER, |&(at, _)| at)
+        self.wake_at
     }
 
     /// Time has passed.
@@ -169,10 +172,12 @@ impl Brain {
                 Timer::Forget => self.forget_some(now),
             }
         }
+        self.wake_at = self.timers.first().map_or(Moment::NEVER, |&(at, _)| at);
     }
 
     fn set_timer(&mut self, at: Moment, timer: Timer) {
         self.timers.insert((at, timer));
+        self.wake_at = self.wake_at.min(at);
     }
 
     fn log(&mut self, level: Level, text: impl Into<String>) {

@@ -195,10 +195,7 @@ impl Guard {
 
     fn leave(&mut self) -> bool {
         self.released = true;
-        self.handle.shared.call(|core, now| {
-            core.unwatch(self.ticket);
-            core.brain.release(now, self.handle.id, self.ticket) && core.stopped().is_none()
-        })
+        self.handle.shared.release(self.handle.id, self.ticket)
     }
 }
 

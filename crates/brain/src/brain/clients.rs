@@ -70,7 +70,13 @@ impl Brain {
         true
     }
 
-    /// The fence and since when, if this ticket is inside.
+    /// Whether leaving this lock is nobody's business but its own: no client of this node waits, so
+    /// that nothing is granted, and an older reading of the clock does.
+    pub fn leaves_alone(&self, lock: LockId) -> bool {
+        self.table.get(lock).is_some_and(|entry| entry.waiting.is_empty())
+    }
+
+    /// The fence, if this ticket is inside.
     pub fn holds(&self, lock: LockId, ticket: Ticket) -> Option<Fence> {
         let holder = self.table.get(lock)?.holder.as_ref()?;
         (holder.ticket == ticket).then_some(holder.fence)
