@@ -197,9 +197,6 @@ async fn write(
     let mut buffer = Vec::new();
     loop {
         line.output.notified().await;
-        // Whoever was let in by the message that made us speak gets its turn first: what it has to
-        // say, often to the same peer, goes into the same write.
-        tokio::task::yield_now().await;
         while shared.call(|core, _| core.brain.output(peer, connection, &mut buffer)) {
             writer.write_all(&buffer).await?;
             buffer.clear();

@@ -63,8 +63,12 @@ impl Brain {
         // Others get their turn: whether any wait is not for us to know.
         if entry.waiting.is_empty() || entry.run >= self.seat.limits.run {
             entry.run = 0;
+            let alone = entry.waiting.is_empty();
             machine.release(&mut self.posts);
             self.dispatch(now, lock);
+            if alone {
+                return true;
+            }
         }
         self.settle(now, lock);
         true

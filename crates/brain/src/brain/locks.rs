@@ -116,10 +116,15 @@ impl Brain {
     }
 
     /// Sends what the lock's process wants sent, or keeps it for its time.
+    #[inline]
     pub(super) fn dispatch(&mut self, now: Moment, lock: LockId) {
-        if self.posts.list.is_empty() {
-            return;
+        // Entering again where the token is has nothing to send.
+        if !self.posts.list.is_empty() {
+            self.dispatch_some(now, lock);
         }
+    }
+
+    fn dispatch_some(&mut self, now: Moment, lock: LockId) {
         let mut posts = std::mem::take(&mut self.posts.list);
         for post in posts.drain(..) {
             if post.lazy {
