@@ -55,7 +55,9 @@ registry! {
         Dijkstra,
         NaimiTrehel;
     elections:
-        Bully;
+        ChangRoberts,
+        Bully,
+        Invitation;
 }
 
 /// What is known of the algorithm of this name.
