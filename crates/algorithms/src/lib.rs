@@ -34,6 +34,6 @@ pub use node::{NodeId, NodeSet};
 pub use outbox::{Effect, Outbox};
 pub use process::Process;
 pub use quorums::{QuorumFault, QuorumKind, Quorums};
-pub use sets::SetsOf;
+pub use sets::{SetsFault, SetsOf};
 pub use start::{Settings, Setup, Shared, Start, StartError};
 pub use topology::{Topology, Tree};

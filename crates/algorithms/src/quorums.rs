@@ -1,6 +1,19 @@
 //! Quorums: for every process a set of processes whose votes it needs, any two of which meet.
+//!
+//! Maekawa asks four things of them: everyone is in its own quorum, any two quorums meet, all are
+//! of one size, and everyone is in as many as everyone else. The first two make the algorithm safe,
+//! the others fair; [`Quorums::faults`] says which of them are broken, and by whom.
+
+mod check;
+mod field;
+mod grid;
+mod majority;
+mod plane;
+mod tree;
 
 use crate::{NodeId, StartError};
+
+pub use check::QuorumFault;
 
 /// A quorum for every process, each sorted and with the process itself in it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -22,28 +35,47 @@ pub enum QuorumKind {
     Tree,
 }
 
-/// Which property of quorums is broken, and where.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum QuorumFault {
-    /// The quorums of these two share nobody.
-    Disjoint(NodeId, NodeId),
-    /// This one is not in its own quorum.
-    NotInOwn(NodeId),
-    /// The quorums of these two differ in size.
-    Size(NodeId, NodeId),
-    /// These two are in different numbers of quorums.
-    Duty(NodeId, NodeId),
-}
+/// How many members all quorums may have together: half a gibibyte of them.
+const MEMBERS_AT_MOST: u64 = 1 << 27;
 
 impl Quorums {
     /// The quorums of this kind for so many processes.
     pub fn new(kind: QuorumKind, nodes: u32) -> Result<Self, StartError> {
-        match kind {
-            QuorumKind::Grid => Ok(Self::grid(nodes)),
-            QuorumKind::Plane | QuorumKind::Majority | QuorumKind::Tree => {
-                Err(StartError::new("not built"))
+        if nodes == 0 {
+            return Err(StartError::new("quorums of 0 processes; give at least 1"));
+        }
+        let size = match kind {
+            QuorumKind::Grid => grid::size(nodes),
+            QuorumKind::Plane => plane::size(nodes)?,
+            QuorumKind::Majority => majority::size(nodes),
+            QuorumKind::Tree => tree::size(nodes)?,
+        };
+        refuse_giants(nodes, size)?;
+        let mut of: Vec<Vec<NodeId>> = match kind {
+            QuorumKind::Grid => all(nodes, |me| grid::quorum(me, nodes)),
+            QuorumKind::Plane => plane::quorums(size - 1),
+            QuorumKind::Majority => all(nodes, |me| majority::quorum(me, nodes)),
+            QuorumKind::Tree => all(nodes, |me| tree::quorum(me, nodes)),
+        };
+        of.iter_mut().for_each(|quorum| quorum.sort_unstable());
+        Ok(Self { of })
+    }
+
+    /// These quorums, the first that of process 0. Members must exist; whether they are good
+    /// quorums is for [`faults`](Self::faults) to say.
+    pub fn from_sets(mut sets: Vec<Vec<NodeId>>) -> Result<Self, StartError> {
+        let nodes = sets.len();
+        for (me, set) in sets.iter_mut().enumerate() {
+            set.sort_unstable();
+            set.dedup();
+            if let Some(stranger) = set.iter().find(|member| member.index() >= nodes) {
+                return Err(StartError::new(format!(
+                    "the quorum of process {me} has process {stranger} in it, but there are \
+                     {nodes} quorums, so the processes are those below {nodes}"
+                )));
             }
         }
+        Ok(Self { of: sets })
     }
 
     /// The quorum of this process, sorted.
@@ -56,18 +88,40 @@ impl Quorums {
         self.of.get(node.index()).is_some_and(|quorum| quorum.binary_search(&member).is_ok())
     }
 
-    /// Rows of a square, the last one perhaps short: S0's formal members, who would only ever
-    /// agree, are left out.
-    fn grid(nodes: u32) -> Self {
-        let side = (1..).find(|side| side * side >= nodes).expect("some square is large enough");
-        let of = (0..nodes)
-            .map(|me| {
-                (0..nodes)
-                    .filter(|other| other / side == me / side || other % side == me % side)
-                    .map(NodeId)
-                    .collect()
-            })
-            .collect();
-        Self { of }
+    /// How many quorums there are: one per process.
+    pub fn nodes(&self) -> u32 {
+        NodeId::from(self.of.len()).0
     }
+}
+
+fn all<Q>(nodes: u32, quorum: impl Fn(u32) -> Q) -> Vec<Vec<NodeId>>
+where
+    Q: Iterator<Item = u32>,
+{
+    (0..nodes).map(|me| quorum(me).map(NodeId).collect()).collect()
+}
+
+fn refuse_giants(nodes: u32, size: u32) -> Result<(), StartError> {
+    let members = u64::from(nodes) * u64::from(size);
+    if members <= MEMBERS_AT_MOST {
+        return Ok(());
+    }
+    Err(StartError::new(format!(
+        "{nodes} quorums of {size} are {members} members in all; at most {MEMBERS_AT_MOST} are \
+         kept: take fewer processes or smaller quorums"
+    )))
+}
+
+/// The sizes of systems next to `nodes` for which something can be built, as words: "7 and 13".
+/// `sizes` ascend.
+fn nearest(nodes: u32, sizes: impl Iterator<Item = u64>) -> String {
+    let nodes = u64::from(nodes);
+    let mut below = None;
+    for size in sizes {
+        if size > nodes {
+            return below.map_or(size.to_string(), |below| format!("{below} and {size}"));
+        }
+        below = Some(size);
+    }
+    below.map_or_else(String::new, |below| below.to_string())
 }

@@ -48,12 +48,23 @@ macro_rules! registry {
 
 registry! {
     mutexes:
+        Central,
+        LeLann,
+        Lamport,
         RicartAgrawala,
+        CarvalhoRoucairol,
+        SuzukiKasami,
+        RicartAgrawalaToken,
+        Raymond,
+        MaekawaBasic,
         Maekawa,
+        Majority,
+        Sanders,
         BakeryNaive,
         Bakery,
         Dijkstra,
-        NaimiTrehel;
+        NaimiTrehel,
+        NeilsenMizuno;
     elections:
         ChangRoberts,
         Bully,

@@ -94,10 +94,15 @@ impl Setup {
             Structure::Complete | Structure::Ring | Structure::Quorums | Structure::Sets => None,
         };
         let quorums = match about.structure {
-            Structure::Quorums | Structure::Sets => {
-                Some(Shared::new(Quorums::new(self.quorums, self.nodes)?))
+            Structure::Quorums => Some(Shared::new(Quorums::new(self.quorums, self.nodes)?)),
+            Structure::Complete | Structure::Ring | Structure::Tree | Structure::Sets => None,
+        };
+        let sets = match about.structure {
+            Structure::Sets => {
+                let name = settings.get("sets").expect("who declares sets declares the option");
+                Some(Shared::new(SetsOf::of_setup(self, name)?))
             }
-            Structure::Complete | Structure::Ring | Structure::Tree => None,
+            Structure::Complete | Structure::Ring | Structure::Tree | Structure::Quorums => None,
         };
         Ok(Start {
             contenders: self.nodes,
@@ -109,7 +114,7 @@ impl Setup {
             settings,
             tree,
             quorums,
-            sets: self.sets.clone().map(Shared::new),
+            sets,
         })
     }
 }
@@ -218,7 +223,7 @@ impl Start {
         self.quorums.as_ref().expect("an algorithm that asks for quorums declares it")
     }
 
-    /// Sanders' sets, if they came from a file.
+    /// Sanders' sets, if the algorithm declares that it needs them.
     pub fn sets(&self) -> Option<&Shared<SetsOf>> {
         self.sets.as_ref()
     }

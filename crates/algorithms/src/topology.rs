@@ -1,4 +1,11 @@
-//! Spanning trees.
+//! Spanning trees: for every process its neighbours, and the way to everybody else.
+//!
+//! A tree is built once and shared by all processes of a system. It takes 28 bytes per process, so
+//! that a million of them fit beside their states.
+
+mod parents;
+#[cfg(test)]
+mod tests;
 
 use crate::{NodeId, StartError};
 
@@ -18,14 +25,222 @@ pub enum Topology {
 }
 
 /// A spanning tree, rooted at process 0.
+///
+/// Ways are found by numbering the processes in preorder: the subtree of a process is an interval
+/// of numbers, so a look at its children's intervals says behind which of them somebody is.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Tree {
+    /// The root is its own parent.
     parent: Vec<NodeId>,
+    depth: Vec<u32>,
+    /// Places in preorder.
+    preorder: Vec<u32>,
+    /// How many processes are in the subtree.
+    size: Vec<u32>,
+    /// The top of the heavy path that the process is on. Every way up changes the path at most
+    /// log N times, which makes distances cheap on a line too.
+    top: Vec<NodeId>,
+    /// The children of all processes one after the other, each one's in ascending order.
+    children: Vec<NodeId>,
+    /// Where in `children` those of a process begin; one more than there are processes.
+    first_child: Vec<u32>,
+    diameter: u32,
 }
 
 impl Tree {
     /// A tree of this shape over so many processes.
-    pub fn new(_topology: &Topology, _nodes: u32) -> Result<Self, StartError> {
-        Err(StartError::new("not built"))
+    pub fn new(topology: &Topology, nodes: u32) -> Result<Self, StartError> {
+        if nodes == 0 {
+            return Err(StartError::new("a tree of 0 processes; give at least 1"));
+        }
+        let parent = match topology {
+            Topology::Line => parents::balanced(1, nodes),
+            Topology::Star => parents::balanced(nodes, nodes),
+            Topology::Binary => parents::balanced(2, nodes),
+            Topology::Kary(0) => {
+                return Err(StartError::new("a tree with 0 children each; give at least 1"));
+            }
+            Topology::Kary(children) => parents::balanced(*children, nodes),
+            Topology::Edges(edges) => parents::of_edges(edges, nodes)?,
+        };
+        Ok(Self::from_parents(parent))
     }
+
+    /// How many processes there are.
+    pub fn nodes(&self) -> u32 {
+        NodeId::from(self.parent.len()).0
+    }
+
+    /// The neighbours of a process: its parent, then its children in ascending order.
+    pub fn neighbours(&self, node: NodeId) -> impl Iterator<Item = NodeId> + Clone + '_ {
+        self.parent_of(node).into_iter().chain(self.children(node).iter().copied())
+    }
+
+    /// How many neighbours a process has.
+    pub fn degree(&self, node: NodeId) -> u32 {
+        let children = NodeId::from(self.children(node).len()).0;
+        children + u32::from(node != ROOT)
+    }
+
+    /// Which of the neighbours of `node`, counted from 0, `other` is, if it is one.
+    pub fn place(&self, node: NodeId, other: NodeId) -> Option<u32> {
+        if other.0 >= self.nodes() || other == node {
+            None
+        } else if self.parent[node.index()] == other {
+            Some(0)
+        } else if self.parent[other.index()] == node {
+            let place = self.children(node).binary_search(&other).ok()?;
+            Some(NodeId::from(place).0 + u32::from(node != ROOT))
+        } else {
+            None
+        }
+    }
+
+    /// Whether an edge joins the two; nobody outside the tree has any.
+    pub fn are_adjacent(&self, a: NodeId, b: NodeId) -> bool {
+        let is_parent = |child: NodeId, parent: NodeId| {
+            child != ROOT && self.parent.get(child.index()) == Some(&parent)
+        };
+        is_parent(a, b) || is_parent(b, a)
+    }
+
+    /// The neighbour of `from` on the way to `to`; `from` itself if that is where it leads.
+    pub fn next_hop(&self, from: NodeId, to: NodeId) -> NodeId {
+        if from == to {
+            return from;
+        }
+        if !self.is_below(to, from) {
+            return self.parent[from.index()];
+        }
+        let children = self.children(from);
+        let place = self.preorder[to.index()];
+        let later = children.partition_point(|child| self.preorder[child.index()] <= place);
+        children[later - 1]
+    }
+
+    /// How many edges are between the two.
+    pub fn distance(&self, a: NodeId, b: NodeId) -> u32 {
+        let meeting = self.meeting(a, b);
+        self.depth[a.index()] + self.depth[b.index()] - 2 * self.depth[meeting.index()]
+    }
+
+    /// The greatest distance there is.
+    pub fn diameter(&self) -> u32 {
+        self.diameter
+    }
+
+    fn parent_of(&self, node: NodeId) -> Option<NodeId> {
+        (node != ROOT).then(|| self.parent[node.index()])
+    }
+
+    fn children(&self, node: NodeId) -> &[NodeId] {
+        let start = self.first_child[node.index()] as usize;
+        let end = self.first_child[node.index() + 1] as usize;
+        &self.children[start..end]
+    }
+
+    /// Whether `node` is `top` or in the subtree of it.
+    fn is_below(&self, node: NodeId, top: NodeId) -> bool {
+        let first = self.preorder[top.index()];
+        (first..first + self.size[top.index()]).contains(&self.preorder[node.index()])
+    }
+
+    /// The highest process on the way from one to the other.
+    fn meeting(&self, mut a: NodeId, mut b: NodeId) -> NodeId {
+        loop {
+            let (top_a, top_b) = (self.top[a.index()], self.top[b.index()]);
+            if top_a == top_b {
+                return if self.depth[a.index()] <= self.depth[b.index()] { a } else { b };
+            }
+            if self.depth[top_a.index()] >= self.depth[top_b.index()] {
+                a = self.parent[top_a.index()];
+            } else {
+                b = self.parent[top_b.index()];
+            }
+        }
+    }
+}
+
+const ROOT: NodeId = NodeId(0);
+
+// How a tree is made of its parents.
+impl Tree {
+    fn from_parents(parent: Vec<NodeId>) -> Self {
+        let nodes = parent.len();
+        let (children, first_child) = children_of(&parent);
+        let mut tree = Self {
+            parent,
+            depth: vec![0; nodes],
+            preorder: vec![0; nodes],
+            size: vec![1; nodes],
+            top: vec![ROOT; nodes],
+            children,
+            first_child,
+            diameter: 0,
+        };
+        let order = tree.parents_first();
+        tree.measure_upwards(&order);
+        tree.measure_downwards(&order);
+        tree
+    }
+
+    /// All processes, each after its parent.
+    fn parents_first(&self) -> Vec<NodeId> {
+        let mut order = Vec::with_capacity(self.parent.len());
+        order.push(ROOT);
+        let mut next = 0;
+        while let Some(&node) = order.get(next) {
+            order.extend_from_slice(self.children(node));
+            next += 1;
+        }
+        order
+    }
+
+    /// Sizes, and the diameter: the longest way has a highest process, where the two deepest of its
+    /// subtrees meet.
+    fn measure_upwards(&mut self, order: &[NodeId]) {
+        let mut height = vec![0_u32; order.len()];
+        for &node in order.iter().skip(1).rev() {
+            let (child, parent) = (node.index(), self.parent[node.index()].index());
+            self.size[parent] += self.size[child];
+            self.diameter = self.diameter.max(height[parent] + height[child] + 1);
+            height[parent] = height[parent].max(height[child] + 1);
+        }
+    }
+
+    /// Depths, places in preorder and the tops of the heavy paths.
+    fn measure_downwards(&mut self, order: &[NodeId]) {
+        for &node in order {
+            let range = self.first_child[node.index()] as usize
+                ..self.first_child[node.index() + 1] as usize;
+            let heavy = range.clone().max_by_key(|&at| self.size[self.children[at].index()]);
+            let mut place = self.preorder[node.index()] + 1;
+            for at in range {
+                let child = self.children[at];
+                self.depth[child.index()] = self.depth[node.index()] + 1;
+                self.preorder[child.index()] = place;
+                place += self.size[child.index()];
+                let on_path = heavy == Some(at);
+                self.top[child.index()] = if on_path { self.top[node.index()] } else { child };
+            }
+        }
+    }
+}
+
+/// The children of all, one after the other, and where each one's begin.
+fn children_of(parent: &[NodeId]) -> (Vec<NodeId>, Vec<u32>) {
+    let mut first = vec![0_u32; parent.len() + 1];
+    for above in &parent[1..] {
+        first[above.index() + 1] += 1;
+    }
+    for at in 1..first.len() {
+        first[at] += first[at - 1];
+    }
+    let mut free = first.clone();
+    let mut children = vec![ROOT; parent.len() - 1];
+    for (child, above) in parent.iter().enumerate().skip(1) {
+        children[free[above.index()] as usize] = NodeId::from(child);
+        free[above.index()] += 1;
+    }
+    (children, first)
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use mutua_algorithms::{NodeId, QuorumKind, Settings, Setup, Topology};
+use mutua_algorithms::{NodeId, Other, QuorumKind, SetsOf, Settings, Setup, Topology, registry};
 
 use crate::exit::usage;
 
@@ -44,6 +44,9 @@ impl SystemArguments {
         setup.holder = NodeId(self.holder);
         setup.inside = self.inside;
         setup.settings = self.settings()?;
+        if let Some(file) = sets_file(&setup.settings) {
+            setup.sets = Some(sets(file)?);
+        }
         if let Some(shape) = &self.topology {
             setup.topology = topology(shape)?;
         }
@@ -60,6 +63,26 @@ impl SystemArguments {
         }
         Ok(settings)
     }
+}
+
+/// The file that `sets=FILE` names; a value that has a meaning of its own names none.
+fn sets_file(settings: &Settings) -> Option<&str> {
+    let value = settings.get("sets")?;
+    let choices = registry::ALGORITHMS.iter().flat_map(|about| about.options);
+    let mut files = choices.filter(|choice| choice.key == "sets" && choice.other == Other::File);
+    let named = files.any(|choice| choice.values.iter().any(|variant| variant.name == value));
+    (!named).then_some(value)
+}
+
+fn sets(path: &str) -> Result<SetsOf> {
+    let text = fs::read_to_string(path)
+        .with_context(|| {
+            format!(
+                "`sets={path}`: it is none of ricart-agrawala, maekawa, central, and no file to read"
+            )
+        })
+        .map_err(|error| usage(format!("{error:#}")))?;
+    SetsOf::parse(&text).map_err(|error| usage(format!("{path}: {error}")))
 }
 
 fn quorums(kind: &str) -> Result<QuorumKind> {

@@ -9,9 +9,9 @@
 //! {"mutua-trace":1,"algorithm":"central","processes":["A","B"],"unit":"step"}
 //! {"at":0,"who":"A","what":"start","clock":0,"state":{"Q":"[]"}}
 //! {"at":1,"who":"B","what":"request","clock":1}
-//! {"at":1,"who":"B","what":"send","to":"A","id":1,"kind":"request","fields":{"time":"1"},"clock":1}
+//! {"at":1,"who":"B","what":"send","to":"A","id":1,"kind":"request","clock":1}
 //! {"at":2,"who":"A","what":"receive","from":"B","id":1,"kind":"request","clock":2}
-//! {"at":2,"who":"A","what":"send","to":"B","id":2,"kind":"reply","clock":2}
+//! {"at":2,"who":"A","what":"send","to":"B","id":2,"kind":"reply","fields":{"n":"1"},"clock":2}
 //! {"at":3,"who":"B","what":"receive","from":"A","id":2,"kind":"reply","clock":3}
 //! {"at":3,"who":"B","what":"enter","fence":3,"clock":3}
 //! ```
@@ -28,14 +28,31 @@
 //! - A reader ignores members it does not know, so new ones may be added; a change that is not of
 //!   this kind raises the version.
 
+mod cluster;
+mod daemon;
+pub mod describe;
+mod election_cluster;
 mod event;
+mod examples;
 mod file;
 mod header;
+mod network;
+mod order;
+mod recorder;
+mod refusal;
+pub mod script;
 mod values;
 mod watch;
 
+pub use cluster::Cluster;
+pub use daemon::DaemonRing;
+pub use election_cluster::ElectionCluster;
 pub use event::{Event, Message, What};
+pub use examples::{EXAMPLES, Example};
 pub use file::{ReadError, Reader, WriteError, Writer};
 pub use header::{FORMAT, Header, Unit};
+pub use network::Which;
+pub use refusal::Refusal;
+pub use script::{Script, ScriptError};
 pub use values::Values;
 pub use watch::Watch;

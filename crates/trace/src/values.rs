@@ -34,12 +34,12 @@ impl Values {
     }
 }
 
-/// `name=value`, separated by spaces.
+/// `name=value`, separated by commas.
 impl fmt::Display for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (key, value)) in self.iter().enumerate() {
-            let space = if place == 0 { "" } else { " " };
-            write!(f, "{space}{key}={value}")?;
+            let comma = if place == 0 { "" } else { ", " };
+            write!(f, "{comma}{key}={value}")?;
         }
         Ok(())
     }

@@ -246,6 +246,6 @@ const ABOUT: About = About {
     known_failures: &[
         "One process that is down stops everyone: its reply never comes.",
         "With replies=plain a request that happened before another can be granted after it (EM3), \
-         and the fence need not grow.",
+         and the fence of a later entry can be the lower one.",
     ],
 };

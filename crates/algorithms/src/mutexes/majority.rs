@@ -1,0 +1,254 @@
+//! Simple majority vote (S0; the idea is that of R. H. Thomas, ACM TODS 4(2), 1979): a negative
+//! control.
+//!
+//! A process asks everyone and enters with more than half of the votes, its own included. Two
+//! majorities share a voter, so no two are inside; but the votes can be split so that nobody has
+//! a majority, and then all wait for ever: two contenders suffice for that where N is even, three
+//! where it is odd. 3(N-1) messages when all vote. Links must keep order, else a release overtakes
+//! its request.
+//!
+//! Liberties: a vote names the request that it is for by its number. Votes beyond the majority may
+//! arrive when their request is long over, and would count for the next one. A voter whose vote is
+//! out queues the request, and drops it if its release comes first. What a process says to itself
+//! is a call.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Outbox, Phase,
+    Stamp, Start, Structure, Value,
+};
+
+/// One process of the simple majority vote: a requester and a voter.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Majority {
+    me: NodeId,
+    processes: u32,
+    phase: Phase,
+    /// The number of our present request, or of the last one.
+    round: u64,
+    /// Who has voted for the present request.
+    votes: NodeSet,
+    /// The request that has our vote.
+    candidate: Option<Ballot>,
+    /// The requests that wait for our vote, in order of arrival.
+    queue: VecDeque<Ballot>,
+}
+
+/// A request that a voter knows of.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Ballot {
+    node: NodeId,
+    round: u64,
+}
+
+/// What the processes say.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+pub enum MajorityMessage {
+    /// I want your vote for my request of this number.
+    Request(u64),
+    /// You have my vote for it.
+    Grant(u64),
+    /// I have left: your vote is free if I had it.
+    Release,
+}
+
+use MajorityMessage::{Grant, Release, Request};
+
+impl Mutex for Majority {
+    type Message = MajorityMessage;
+
+    const ABOUT: &'static About = &ABOUT;
+
+    fn new(me: NodeId, start: &Start) -> Self {
+        let inside = start.is_inside(me);
+        Self {
+            me,
+            processes: start.processes(),
+            phase: if inside { Phase::Inside } else { Phase::Outside },
+            round: 0,
+            votes: if inside { start.all().collect() } else { NodeSet::new() },
+            candidate: start.inside().map(|node| Ballot { node, round: 0 }),
+            queue: VecDeque::new(),
+        }
+    }
+
+    fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
+        self.phase = Phase::Requesting;
+        self.round += 1;
+        out.multicast(self.others(), Request(self.round));
+        self.vote_or_queue(Ballot { node: self.me, round: self.round }, out);
+    }
+
+    fn receive(&mut self, from: NodeId, message: Self::Message, out: &mut Outbox<Self::Message>) {
+        if from.0 >= self.processes || from == self.me {
+            return out.nonsense(from, "a message from no other member");
+        }
+        match message {
+            Request(round) => {
+                if self.ballots().any(|ballot| ballot.node == from) {
+                    return out.nonsense(from, "a second request before the first was released");
+                }
+                self.vote_or_queue(Ballot { node: from, round }, out);
+            }
+            Grant(round) => self.on_grant(from, round, out),
+            Release => self.on_release(from, out),
+        }
+    }
+
+    fn release(&mut self, out: &mut Outbox<Self::Message>) {
+        self.phase = Phase::Outside;
+        self.votes.clear();
+        out.multicast(self.others(), Release);
+        self.on_release(self.me, out);
+    }
+
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn token_here(&self) -> bool {
+        self.processes == 1 && self.phase == Phase::Outside
+    }
+
+    fn at_start(&self, _start: &Start) -> bool {
+        self.phase == Phase::Outside && self.candidate.is_none()
+    }
+
+    fn waits_for(&self) -> Vec<NodeId> {
+        match self.phase {
+            Phase::Requesting => {
+                let all = (0..self.processes).map(NodeId);
+                all.filter(|&voter| !self.votes.contains(voter)).collect()
+            }
+            Phase::Outside | Phase::Inside => Vec::new(),
+        }
+    }
+
+    fn variables(&self) -> Fields {
+        vec![
+            ("round", self.round.into()),
+            ("votes", Value::from(&self.votes)),
+            ("candidate", self.candidate.map(|ballot| ballot.node).into()),
+            ("queue", Value::list(self.queue.iter().map(|ballot| ballot.node))),
+        ]
+    }
+}
+
+impl Majority {
+    // The voter.
+
+    fn vote_or_queue(&mut self, ballot: Ballot, out: &mut Outbox<MajorityMessage>) {
+        if self.candidate.is_none() {
+            self.vote_for(ballot, out);
+        } else {
+            self.queue.push_back(ballot);
+        }
+    }
+
+    fn on_release(&mut self, from: NodeId, out: &mut Outbox<MajorityMessage>) {
+        if self.candidate.is_some_and(|candidate| candidate.node == from) {
+            self.candidate = None;
+            if let Some(first) = self.queue.pop_front() {
+                self.vote_for(first, out);
+            }
+        } else if let Some(place) = self.queue.iter().position(|ballot| ballot.node == from) {
+            // It won without us, and has no use for our vote any more.
+            self.queue.remove(place);
+        } else {
+            out.nonsense(from, "a release of what was never requested");
+        }
+    }
+
+    fn vote_for(&mut self, ballot: Ballot, out: &mut Outbox<MajorityMessage>) {
+        self.candidate = Some(ballot);
+        if ballot.node == self.me {
+            self.on_grant(self.me, ballot.round, out);
+        } else {
+            out.send(ballot.node, Grant(ballot.round));
+        }
+    }
+
+    fn ballots(&self) -> impl Iterator<Item = &Ballot> {
+        self.candidate.iter().chain(&self.queue)
+    }
+
+    // The requester.
+
+    fn on_grant(&mut self, from: NodeId, round: u64, out: &mut Outbox<MajorityMessage>) {
+        if round == 0 || round > self.round {
+            return out.nonsense(from, "a vote nobody asked for");
+        }
+        if round < self.round || self.phase == Phase::Outside {
+            // Our release, which is under way or there, has freed this vote again.
+            return;
+        }
+        if !self.votes.insert(from) {
+            return out.nonsense(from, "a second vote for one request");
+        }
+        if self.phase == Phase::Requesting && self.votes.len() > self.processes as usize / 2 {
+            self.phase = Phase::Inside;
+            out.enter();
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = NodeId> + use<> {
+        let me = self.me;
+        (0..self.processes).map(NodeId).filter(move |&node| node != me)
+    }
+}
+
+impl Message for MajorityMessage {
+    fn kind(&self) -> &'static str {
+        match self {
+            Request(_) => "request",
+            Grant(_) => "grant",
+            Release => "release",
+        }
+    }
+
+    fn fields(&self) -> Fields {
+        match self {
+            Request(round) | Grant(round) => vec![("round", (*round).into())],
+            Release => Fields::new(),
+        }
+    }
+}
+
+const ABOUT: About = About {
+    name: "majority",
+    title: "Simple majority vote",
+    kind: Kind::Mutex,
+    family: "quorum",
+    control: true,
+    claims: &[Claim::Safety, Claim::Fence],
+    links: Links::Fifo,
+    structure: Structure::Complete,
+    uses_stamps: false,
+    options: &[],
+    costs: Costs {
+        light: "3(N-1)",
+        saturated: "deadlocks",
+        worst: "3(N-1)",
+        client_delay: "2T",
+        sync_delay: "2T",
+    },
+    order: "arrival at each voter",
+    source: "S0; Thomas, ACM TODS 4(2), 1979",
+    idea: "Ask everyone and enter with more than half of the votes. Two majorities have a voter in \
+           common, and nobody votes twice. But votes are given to whoever asks first and are not \
+           taken back, so they can be split until none is left and nobody has a majority.",
+    rules: &[
+        "To enter: ask everyone; enter with floor(N/2)+1 votes, one's own included.",
+        "On a request: vote, or queue it while the vote is out.",
+        "To leave: tell everyone. A release frees the vote only if its sender had it; else it takes \
+         the sender's request out of the queue.",
+    ],
+    known_failures: &[
+        "Where N is even two contenders deadlock with half of the votes each; three deadlock for any \
+         N from 3 on, as with two votes each of six.",
+        "On links that reorder, a release overtakes its request, and the vote is lost.",
+    ],
+};

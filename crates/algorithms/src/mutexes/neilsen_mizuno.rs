@@ -1,0 +1,230 @@
+//! M. L. Neilsen and M. Mizuno, "A DAG-based algorithm for distributed mutual exclusion", 11th
+//! International Conference on Distributed Computing Systems, 1991.
+//!
+//! The edges of a tree always point towards the last one who asked. A request follows them and
+//! turns each round; whoever it reaches in the end sends the token straight to the requester, when
+//! it is done. The mean distance and one message per entry, below 3 when everyone wants in, and a
+//! process keeps three variables. Links may reorder: of an edge's two ends only one ever has a
+//! request to send over it, and the token goes to one who waits for nothing else.
+//!
+//! Liberties: HOLDING, and what the process wants, are one enum.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Phase, Shared, Stamp,
+    Start, Structure, Tree,
+};
+
+/// One process of Neilsen and Mizuno's algorithm.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct NeilsenMizuno {
+    me: NodeId,
+    tree: Shared<Tree>,
+    state: State,
+    /// The neighbour on the way to the last one who asked; nobody when it is us: LAST.
+    last: Option<NodeId>,
+    /// Who gets the token after us: NEXT.
+    next: Option<NodeId>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum State {
+    /// Neither wanting it nor having the token.
+    Outside,
+    /// Having the token and not wanting it: HOLDING.
+    Keeping,
+    Requesting,
+    Inside,
+}
+
+/// What the processes say.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+pub enum NeilsenMizunoMessage {
+    /// From neighbour to neighbour: this process wants the token.
+    Request(NodeId),
+    /// To the requester itself: the token is yours (the paper's PRIVILEGE).
+    Token,
+}
+
+use NeilsenMizunoMessage::{Request, Token};
+
+impl Mutex for NeilsenMizuno {
+    type Message = NeilsenMizunoMessage;
+
+    const ABOUT: &'static About = &ABOUT;
+
+    fn new(me: NodeId, start: &Start) -> Self {
+        let tree = start.tree().clone();
+        let holds = me == start.holder();
+        Self {
+            me,
+            state: match (holds, start.is_inside(me)) {
+                (_, true) => State::Inside,
+                (true, false) => State::Keeping,
+                (false, false) => State::Outside,
+            },
+            last: (!holds).then(|| tree.next_hop(me, start.holder())),
+            next: None,
+            tree,
+        }
+    }
+
+    fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
+        match self.last.take() {
+            None => {
+                self.state = State::Inside;
+                out.enter();
+            }
+            Some(last) => {
+                self.state = State::Requesting;
+                out.send(last, Request(self.me));
+            }
+        }
+    }
+
+    fn receive(&mut self, from: NodeId, message: Self::Message, out: &mut Outbox<Self::Message>) {
+        if from.0 >= self.tree.nodes() || from == self.me {
+            return out.nonsense(from, "a message from no other member");
+        }
+        match message {
+            Request(requester) => self.on_request(from, requester, out),
+            Token => self.on_token(from, out),
+        }
+    }
+
+    fn release(&mut self, out: &mut Outbox<Self::Message>) {
+        self.state = match self.next.take() {
+            Some(next) => {
+                out.send(next, Token);
+                State::Outside
+            }
+            None => State::Keeping,
+        };
+    }
+
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Outside | State::Keeping => Phase::Outside,
+            State::Requesting => Phase::Requesting,
+            State::Inside => Phase::Inside,
+        }
+    }
+
+    fn token_here(&self) -> bool {
+        self.state == State::Keeping
+    }
+
+    fn at_start(&self, start: &Start) -> bool {
+        let home = if start.holder() == self.me { State::Keeping } else { State::Outside };
+        self.state == home
+    }
+
+    fn waits_for(&self) -> Vec<NodeId> {
+        // The one in front of us in the queue is not known here: it knows us.
+        Vec::new()
+    }
+
+    fn variables(&self) -> Fields {
+        vec![
+            ("HOLDING", (self.state == State::Keeping).into()),
+            ("LAST", self.last.into()),
+            ("NEXT", self.next.into()),
+        ]
+    }
+}
+
+impl NeilsenMizuno {
+    fn on_request(
+        &mut self,
+        from: NodeId,
+        requester: NodeId,
+        out: &mut Outbox<NeilsenMizunoMessage>,
+    ) {
+        if !self.tree.are_adjacent(self.me, from) {
+            return out.nonsense(from, "a request from no neighbour");
+        }
+        if requester.0 >= self.tree.nodes() || requester == self.me {
+            return out.nonsense(from, "a request for no other member");
+        }
+        // An edge points one way: requests come over it from the other end.
+        if self.last == Some(from) {
+            return out.nonsense(from, "a request from where ours go");
+        }
+        match (self.last, self.state) {
+            (Some(last), _) => out.send(last, Request(requester)),
+            (None, State::Keeping) => {
+                self.state = State::Outside;
+                out.send(requester, Token);
+            }
+            (None, State::Requesting | State::Inside) => self.next = Some(requester),
+            (None, State::Outside) => {
+                unreachable!("who has no LAST is the last one who asked, or keeps the token")
+            }
+        }
+        self.last = Some(from);
+    }
+
+    fn on_token(&mut self, from: NodeId, out: &mut Outbox<NeilsenMizunoMessage>) {
+        match self.state {
+            State::Requesting => {
+                self.state = State::Inside;
+                out.enter();
+            }
+            State::Outside => out.nonsense(from, "a token nobody asked for"),
+            State::Keeping | State::Inside => out.nonsense(from, "a second token"),
+        }
+    }
+}
+
+impl Message for NeilsenMizunoMessage {
+    fn kind(&self) -> &'static str {
+        match self {
+            Request(_) => "request",
+            Token => "token",
+        }
+    }
+
+    fn fields(&self) -> Fields {
+        match self {
+            Request(requester) => vec![("for", (*requester).into())],
+            Token => Fields::new(),
+        }
+    }
+}
+
+const ABOUT: About = About {
+    name: "neilsen-mizuno",
+    title: "Neilsen-Mizuno 1991",
+    kind: Kind::Mutex,
+    family: "token",
+    control: false,
+    claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
+    links: Links::Any,
+    structure: Structure::Tree,
+    uses_stamps: false,
+    options: &[],
+    costs: Costs {
+        light: "mean distance + 1",
+        saturated: "below 3",
+        worst: "D+1",
+        client_delay: "messages x T",
+        sync_delay: "T",
+    },
+    order: "arrival at the last requester",
+    source: "Neilsen, Mizuno, ICDCS 1991",
+    idea: "A tree whose edges point to the last one who asked. A request follows them, and every \
+           process it passes turns its edge to where the request came from. The last one who asked \
+           remembers who comes after it and sends the token there directly, not along the tree.",
+    rules: &[
+        "To enter: with the token, go in; else send a request to LAST and have none.",
+        "On a request from X for Y: with a LAST, pass it on there; else be followed by Y (NEXT), or \
+         give Y the idle token. In any case LAST is X now.",
+        "On the token: go in. To leave: pass the token to NEXT, or keep it.",
+    ],
+    known_failures: &[
+        "The token is lost with the process that has it.",
+        "A process that is down cuts the tree in parts.",
+        "Entries are in the order in which requests arrive, not of happens-before.",
+    ],
+};

@@ -1,0 +1,342 @@
+//! I. Suzuki and T. Kasami, "A distributed mutual exclusion algorithm", ACM TOCS 3(4), 1985.
+//!
+//! Who has the token may go in, again and again. Who does not have it asks everyone, with a number
+//! that counts its requests. The token carries the number of the last request of each that was
+//! granted, LN, so that whoever has it can tell who still waits, and a queue Q of those. N messages
+//! per entry, or none for the one who has the token. Links may reorder.
+//!
+//! Liberties: a token that does not fit our request is refused. Request numbers wrap around, so
+//! that they never run out.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
+    Outbox, Phase, Stamp, Start, Structure, Value, Variant,
+};
+
+/// One process of Suzuki and Kasami's algorithm.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct SuzukiKasami {
+    me: NodeId,
+    scan: Scan,
+    state: State,
+    /// The number of the latest request of each that we know of: the paper's `RN`.
+    rn: Vec<u32>,
+    /// Who is in Q, while we look through it; empty between events.
+    queued: NodeSet,
+}
+
+/// In which order waiting processes that came to be known together are put in Q.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Scan {
+    /// From the lowest id.
+    First,
+    /// From the one after us, round the ring of ids.
+    Next,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum State {
+    /// Neither wanting in nor having the token.
+    Outside,
+    /// Having the token and not wanting in; nobody waits that we know of, and Q is empty.
+    Keeping(Box<TokenState>),
+    Requesting,
+    Inside(Box<TokenState>),
+}
+
+/// What travels with the token.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+pub struct TokenState {
+    /// The number of the latest request of each that was granted: the paper's `LN`.
+    ln: Vec<u32>,
+    /// Who gets the token next, and after that: the paper's `Q`.
+    queue: VecDeque<NodeId>,
+}
+
+/// What the processes say.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+pub enum SuzukiKasamiMessage {
+    /// I want the token, for my request of this number.
+    Request(u32),
+    /// The token is yours.
+    Token(Box<TokenState>),
+}
+
+use SuzukiKasamiMessage::{Request, Token};
+
+impl Mutex for SuzukiKasami {
+    type Message = SuzukiKasamiMessage;
+
+    const ABOUT: &'static About = &ABOUT;
+
+    fn new(me: NodeId, start: &Start) -> Self {
+        let nothing = || vec![0; start.all().len()];
+        let token = || Box::new(TokenState { ln: nothing(), queue: VecDeque::new() });
+        Self {
+            me,
+            scan: if start.setting("scan") == "next" { Scan::Next } else { Scan::First },
+            state: match (me == start.holder(), start.is_inside(me)) {
+                (_, true) => State::Inside(token()),
+                (true, false) => State::Keeping(token()),
+                (false, false) => State::Outside,
+            },
+            rn: nothing(),
+            queued: NodeSet::new(),
+        }
+    }
+
+    fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
+        match self.take_token() {
+            Some(token) => {
+                self.state = State::Inside(token);
+                out.enter();
+            }
+            None => {
+                self.state = State::Requesting;
+                let ours = self.rn[self.me.index()].wrapping_add(1);
+                self.rn[self.me.index()] = ours;
+                out.multicast(self.others(), Request(ours));
+            }
+        }
+    }
+
+    fn receive(&mut self, from: NodeId, message: Self::Message, out: &mut Outbox<Self::Message>) {
+        if from.index() >= self.rn.len() || from == self.me {
+            return out.nonsense(from, "a message from no other member");
+        }
+        match message {
+            Request(number) => self.on_request(from, number, out),
+            Token(token) => self.on_token(from, token, out),
+        }
+    }
+
+    fn release(&mut self, out: &mut Outbox<Self::Message>) {
+        let Some(mut token) = self.take_token() else { return };
+        token.ln[self.me.index()] = self.rn[self.me.index()];
+        self.queue_all_waiting(&mut token);
+        // The head leaves Q before the token is sent: who gets it does not wait any more.
+        match token.queue.pop_front() {
+            Some(next) => out.send(next, Token(token)),
+            None => self.state = State::Keeping(token),
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Outside | State::Keeping(_) => Phase::Outside,
+            State::Requesting => Phase::Requesting,
+            State::Inside(_) => Phase::Inside,
+        }
+    }
+
+    fn token_here(&self) -> bool {
+        matches!(self.state, State::Keeping(_))
+    }
+
+    fn at_start(&self, start: &Start) -> bool {
+        match self.state {
+            State::Outside => self.me != start.holder(),
+            State::Keeping(_) => self.me == start.holder(),
+            State::Requesting | State::Inside(_) => false,
+        }
+    }
+
+    fn waits_for(&self) -> Vec<NodeId> {
+        // Where the token is, only the one who has it knows.
+        Vec::new()
+    }
+
+    fn variables(&self) -> Fields {
+        let mut fields = vec![("RN", Value::list(self.rn.iter().copied()))];
+        match &self.state {
+            State::Keeping(token) | State::Inside(token) => fields.extend(token.fields()),
+            State::Outside | State::Requesting => {}
+        }
+        fields
+    }
+}
+
+impl SuzukiKasami {
+    fn on_request(&mut self, from: NodeId, number: u32, out: &mut Outbox<SuzukiKasamiMessage>) {
+        // An older number is a request that was overtaken, perhaps by the token that granted it.
+        if !is_newer(number, self.rn[from.index()]) {
+            return;
+        }
+        // Who has the token knows what was granted: there can be one request more, not two.
+        if let State::Keeping(token) | State::Inside(token) = &self.state
+            && is_newer(number, token.ln[from.index()].wrapping_add(1))
+        {
+            return out.nonsense(from, "a request before its last one was granted");
+        }
+        self.rn[from.index()] = number;
+        if let State::Keeping(token) = &self.state
+            && self.waits(from, token)
+            && let Some(token) = self.take_token()
+        {
+            out.send(from, Token(token));
+        }
+    }
+
+    fn on_token(
+        &mut self,
+        from: NodeId,
+        token: Box<TokenState>,
+        out: &mut Outbox<SuzukiKasamiMessage>,
+    ) {
+        match self.state {
+            State::Requesting => {
+                if !self.is_ours(&token) {
+                    return out.nonsense(from, "a token that does not fit our request");
+                }
+                self.state = State::Inside(token);
+                out.enter();
+            }
+            State::Outside => out.nonsense(from, "a token nobody asked for"),
+            State::Keeping(_) | State::Inside(_) => out.nonsense(from, "a second token"),
+        }
+    }
+
+    /// Appends everyone who waits and is not in Q yet.
+    fn queue_all_waiting(&mut self, token: &mut TokenState) {
+        self.queued.extend(token.queue.iter().copied());
+        let processes = self.rn.len();
+        let first = match self.scan {
+            Scan::First => 0,
+            Scan::Next => self.me.index() + 1,
+        };
+        for place in first..first + processes {
+            let node = NodeId::from(place % processes);
+            if self.waits(node, token) && !self.queued.contains(node) {
+                token.queue.push_back(node);
+            }
+        }
+        self.queued.clear();
+    }
+
+    /// Whether the latest request that we know of this process is the next to be granted.
+    fn waits(&self, node: NodeId, token: &TokenState) -> bool {
+        self.rn[node.index()] == token.ln[node.index()].wrapping_add(1)
+    }
+
+    /// Whether this can be the token, given to us for the request that we have made.
+    fn is_ours(&mut self, token: &TokenState) -> bool {
+        let known = |node: &NodeId| node.index() < self.rn.len() && *node != self.me;
+        let fits = token.ln.len() == self.rn.len()
+            && self.waits(self.me, token)
+            && token.queue.iter().all(known)
+            && token.queue.iter().all(|&node| self.queued.insert(node));
+        self.queued.clear();
+        fits
+    }
+
+    /// Takes the token out, if we have it, and is outside without it.
+    fn take_token(&mut self) -> Option<Box<TokenState>> {
+        match std::mem::replace(&mut self.state, State::Outside) {
+            State::Keeping(token) | State::Inside(token) => Some(token),
+            other @ (State::Outside | State::Requesting) => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = NodeId> + use<> {
+        let me = self.me;
+        (0..self.rn.len()).map(NodeId::from).filter(move |&node| node != me)
+    }
+}
+
+/// Whether `number` comes after `than`, where numbers wrap around: they are never far apart.
+fn is_newer(number: u32, than: u32) -> bool {
+    number != than && number.wrapping_sub(than) < 1 << 31
+}
+
+impl TokenState {
+    fn fields(&self) -> Fields {
+        vec![
+            ("LN", Value::list(self.ln.iter().copied())),
+            ("Q", Value::list(self.queue.iter().copied())),
+        ]
+    }
+}
+
+impl Message for SuzukiKasamiMessage {
+    fn kind(&self) -> &'static str {
+        match self {
+            Request(_) => "request",
+            Token(_) => "token",
+        }
+    }
+
+    fn fields(&self) -> Fields {
+        match self {
+            Request(number) => vec![("n", (*number).into())],
+            Token(token) => token.fields(),
+        }
+    }
+}
+
+const ABOUT: About = About {
+    name: "suzuki-kasami",
+    title: "Suzuki-Kasami 1985",
+    kind: Kind::Mutex,
+    family: "token",
+    control: false,
+    claims: &[
+        Claim::Safety,
+        Claim::DeadlockFree,
+        Claim::Liveness,
+        Claim::BoundedBypass,
+        Claim::Fence,
+    ],
+    links: Links::Any,
+    structure: Structure::Complete,
+    uses_stamps: false,
+    options: &[Choice {
+        key: "scan",
+        values: &[
+            Variant {
+                name: "first",
+                meaning: "who waits is put in the queue from the lowest id on",
+                drops: &[],
+            },
+            Variant {
+                name: "next",
+                meaning: "from the id after the one that leaves, round to the one before it",
+                drops: &[],
+            },
+        ],
+        other: Other::Nothing,
+    }],
+    costs: Costs {
+        light: "N-1 mean (N, or 0)",
+        saturated: "N",
+        worst: "N",
+        client_delay: "0 or 2T",
+        sync_delay: "T",
+    },
+    order: "the token's queue",
+    source: "Suzuki, Kasami, ACM TOCS 3(4), 1985",
+    idea: "The one token lets its holder in. Everyone counts its requests and tells all others the \
+           count, and the token says how many of them have been granted to each; where the two \
+           differ, somebody waits. Who leaves adds the waiting that it knows of to the queue in \
+           the token and passes both to the first.",
+    rules: &[
+        "To enter: with the token, go in; else count the request, send its number to all others, \
+         and wait for the token.",
+        "On a request: remember its number in RN, unless a later one is there. If the token is \
+         here, nobody is inside, and RN is LN + 1: send the token.",
+        "To leave: set our LN to our RN, append all that wait and are not in Q, and send the token \
+         to the head of Q, or keep it.",
+    ],
+    known_failures: &[
+        "Requests are not granted in the order in which they happened (EM3): it depends on which \
+         request reaches the token first.",
+        "The token is lost with the process that has it.",
+        "The token is as long as there are processes.",
+    ],
+};

@@ -1,0 +1,73 @@
+//! Rows and columns of a square (Maekawa 1985, section 7).
+//!
+//! A number that is no square is filled up with formal members. They would only ever agree, so they
+//! are left out of the quorums. Two quorums still meet, since only the last row can be short: of
+//! two processes in it each has the whole of it, and else the row that is not the last is full, so
+//! the other's column meets it in somebody real.
+
+/// The side of the square.
+fn side(nodes: u32) -> u32 {
+    let root = nodes.isqrt();
+    if root * root == nodes { root } else { root + 1 }
+}
+
+/// The size of the largest quorum.
+pub(super) fn size(nodes: u32) -> u32 {
+    let side = side(nodes);
+    2 * side - 1
+}
+
+pub(super) fn quorum(me: u32, nodes: u32) -> impl Iterator<Item = u32> {
+    let side = side(nodes);
+    let first = me - me % side;
+    let row = first..(first + side).min(nodes);
+    let column = (me % side..nodes).step_by(side as usize).filter(move |&other| other != me);
+    row.chain(column)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{NodeId, QuorumKind, Quorums};
+
+    fn grid(nodes: u32) -> Quorums {
+        Quorums::new(QuorumKind::Grid, nodes).unwrap()
+    }
+
+    #[test]
+    fn any_number_of_processes_has_quorums_that_meet() {
+        for nodes in 1..=200 {
+            let quorums = grid(nodes);
+            assert_eq!(quorums.check_intersection(), Ok(()), "{nodes} processes");
+            assert!((0..nodes).all(|me| quorums.contains(NodeId(me), NodeId(me))));
+        }
+    }
+
+    #[test]
+    fn quorums_are_of_one_size_and_duty_if_no_row_is_short() {
+        for nodes in 1..=200_u32 {
+            let full = nodes.is_multiple_of(super::side(nodes));
+            assert_eq!(grid(nodes).faults().is_empty(), full, "{nodes} processes");
+        }
+    }
+
+    #[test]
+    fn a_quorum_is_row_and_column() {
+        assert_eq!(grid(9).of(NodeId(4)), [1, 3, 4, 5, 7].map(NodeId));
+        // 0 1 2 / 3 4 5 / 6 7
+        assert_eq!(grid(8).of(NodeId(7)), [1, 4, 6, 7].map(NodeId));
+        assert_eq!(grid(8).of(NodeId(5)), [2, 3, 4, 5].map(NodeId));
+    }
+
+    /// Numbered from 1, V_14 and V_6 meet in 2 and 18, V_3 and V_23 in 5 and 21.
+    #[test]
+    fn the_quorums_of_the_six_by_six_grid_meet_where_the_text_says() {
+        let quorums = grid(36);
+        let common = |a: u32, b: u32| -> Vec<u32> {
+            let (a, b) = (NodeId(a - 1), NodeId(b - 1));
+            let members = quorums.of(a).iter().filter(|&&member| quorums.contains(b, member));
+            members.map(|member| member.0 + 1).collect()
+        };
+        assert_eq!(common(14, 6), [2, 18]);
+        assert_eq!(common(3, 23), [5, 21]);
+    }
+}

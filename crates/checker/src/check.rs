@@ -1,0 +1,306 @@
+//! A whole check: one search for each group of properties, and what came of it.
+
+use mutua_algorithms::{About, Claim, Kind, NodeId, StartError, registry};
+
+use crate::{
+    catalogue::Seen,
+    cycles,
+    ghost::Ghost,
+    limits::{Limits, Progress, Stop},
+    model::{Broken, Build, Model, PANIC, bit},
+    search::{Reached, Wanted, search},
+    system::System,
+    trail::{Trail, trail_round, trail_to},
+};
+
+/// What to check.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The algorithm.
+    pub name: String,
+    /// The system of it.
+    pub system: System,
+    /// Which properties; if none are given, those that it claims, and of a control those that one
+    /// would expect.
+    pub properties: Option<Vec<Claim>>,
+    /// Whether states are merged that cannot be told apart.
+    pub reduction: Reduction,
+    /// How far to go.
+    pub limits: Limits,
+    /// Stop a search at its first violation.
+    pub first: bool,
+}
+
+/// Whether states are merged that cannot be told apart.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Reduction {
+    /// Every state counts.
+    None,
+    /// All that apply.
+    #[default]
+    All,
+}
+
+/// What a check has found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The searches, the one without ghosts first.
+    pub searches: Vec<Search>,
+    /// What was found of each property.
+    pub verdicts: Vec<Verdict>,
+    /// What happened at all, so that a vacuous model is noticed.
+    pub goals: Vec<Goal>,
+    /// How states were merged.
+    pub reductions: Vec<&'static str>,
+}
+
+/// One search.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// What it was for.
+    pub properties: Vec<&'static str>,
+    /// Distinct states.
+    pub states: u64,
+    /// Steps taken.
+    pub steps: u64,
+    /// Steps to the farthest state.
+    pub depth: usize,
+    /// Time taken.
+    pub seconds: f64,
+    /// Memory for the states.
+    pub bytes: usize,
+    /// Why it ended before everything was seen, if it did.
+    pub stopped: Option<Stop>,
+}
+
+/// What was found of a property.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether the algorithm claims it, as it was set up.
+    pub claimed: bool,
+    /// Whether it holds; nothing if the search ended before it was decided.
+    pub holds: Option<bool>,
+    /// A shortest run that breaks it.
+    pub trail: Option<Trail>,
+}
+
+/// Something that ought to be possible.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Goal {
+    /// What it is.
+    pub name: String,
+    /// Whether it was reached.
+    pub reached: bool,
+}
+
+impl Report {
+    /// Whether some property does not hold.
+    pub fn is_violated(&self) -> bool {
+        self.verdicts.iter().any(|verdict| verdict.holds == Some(false))
+    }
+
+    /// Whether every property was decided.
+    pub fn is_complete(&self) -> bool {
+        self.verdicts.iter().all(|verdict| verdict.holds.is_some())
+    }
+}
+
+/// The name of the property that no code panics.
+const NO_PANIC: &str = "no-panic";
+
+/// Checks a system.
+pub fn check(task: &Task, progress: &mut dyn FnMut(&Progress)) -> Result<Report, StartError> {
+    let about = registry::about(&task.name)
+        .ok_or_else(|| StartError::new(format!("there is no algorithm `{}`", task.name)))?;
+    let wanted = properties(task, about);
+    let mut checker = Checker { task, about, progress, report: Report::new(task, about) };
+    let plain: Vec<_> = wanted.iter().copied().filter(|&claim| ghost(claim).is_none()).collect();
+    checker.check_group(Ghost::None, &plain)?;
+    for &claim in &wanted {
+        if let Some(ghost) = ghost(claim) {
+            checker.check_group(ghost, &[claim])?;
+        }
+    }
+    Ok(checker.report)
+}
+
+/// The ghost that a property needs.
+fn ghost(claim: Claim) -> Option<Ghost> {
+    match claim {
+        Claim::Fence => Some(Ghost::Fence),
+        Claim::Ordering => Some(Ghost::Ordering),
+        Claim::BoundedBypass => Some(Ghost::Bypass),
+        Claim::Safety
+        | Claim::DeadlockFree
+        | Claim::Liveness
+        | Claim::Convergence
+        | Claim::Agreement
+        | Claim::Termination => None,
+    }
+}
+
+/// What to check where nothing else is asked for.
+fn properties(task: &Task, about: &About) -> Vec<Claim> {
+    if let Some(properties) = &task.properties {
+        return properties.clone();
+    }
+    let expected: &[Claim] = match about.kind {
+        Kind::Mutex => &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
+        Kind::Election => &[Claim::Agreement, Claim::Termination],
+    };
+    let mut wanted = expected.to_vec();
+    wanted.extend(about.claims.iter().filter(|&claim| !expected.contains(claim)));
+    // Convergence is a matter of the ring under a daemon, not of processes and messages.
+    wanted.retain(|&claim| claim != Claim::Convergence);
+    wanted
+}
+
+struct Checker<'a> {
+    task: &'a Task,
+    about: &'static About,
+    progress: &'a mut dyn FnMut(&Progress),
+    report: Report,
+}
+
+impl Checker<'_> {
+    fn check_group(&mut self, ghost: Ghost, claims: &[Claim]) -> Result<(), StartError> {
+        let reduced = self.task.reduction == Reduction::All;
+        let model = Model::new(&self.task.name, &self.task.system, Build { ghost, reduced })?;
+        let first = self.task.first;
+        let mut properties = claims.iter().fold(PANIC, |all, &claim| all | bit(claim));
+        if ghost != Ghost::None {
+            // What a ghost is looked for in may be broken in other ways; those are found without.
+            properties = claims.iter().fold(0, |all, &claim| all | bit(claim));
+        }
+        let wanted = Wanted { properties, first };
+        let reached = search(&model, wanted, &self.task.limits, self.progress);
+        self.record_search(claims, &reached);
+        for &claim in claims {
+            let verdict = self.judge(&model, &reached, claim)?;
+            self.report.verdicts.push(verdict);
+        }
+        if ghost == Ghost::None {
+            self.judge_panic(&model, &reached)?;
+            self.report.goals = self.goals(model.catalogue().seen());
+        }
+        Ok(())
+    }
+
+    fn record_search(&mut self, claims: &[Claim], reached: &Reached) {
+        self.report.searches.push(Search {
+            properties: claims.iter().map(|claim| claim.name()).collect(),
+            states: reached.states(),
+            steps: reached.steps,
+            depth: reached.depths.len().saturating_sub(1),
+            seconds: reached.seconds,
+            bytes: reached.bytes(),
+            stopped: reached.stopped,
+        });
+    }
+
+    fn judge(
+        &mut self,
+        model: &Model,
+        reached: &Reached,
+        claim: Claim,
+    ) -> Result<Verdict, StartError> {
+        let trail = match self.trail(model, reached, bit(claim))? {
+            Some(trail) => Some(trail),
+            None if matches!(claim, Claim::Liveness | Claim::Termination) => {
+                self.endless(model, reached)
+            }
+            None => None,
+        };
+        let holds = match (&trail, reached.stopped) {
+            (Some(_), _) => Some(false),
+            (None, None) => Some(true),
+            (None, Some(_)) => None,
+        };
+        let claimed = self.about.claims_with(&self.task.system.setup.settings).contains(&claim);
+        Ok(Verdict { name: claim.name(), claimed, holds, trail })
+    }
+
+    fn judge_panic(&mut self, model: &Model, reached: &Reached) -> Result<(), StartError> {
+        if let Some(trail) = self.trail(model, reached, PANIC)? {
+            let verdict =
+                Verdict { name: NO_PANIC, claimed: true, holds: Some(false), trail: Some(trail) };
+            self.report.verdicts.push(verdict);
+        }
+        Ok(())
+    }
+
+    /// The way to a violation that was found. Found among merged states, it is looked for again
+    /// among all, for a run of the system as it is.
+    fn trail(
+        &mut self,
+        model: &Model,
+        reached: &Reached,
+        property: Broken,
+    ) -> Result<Option<Trail>, StartError> {
+        let Some(found) = reached.found.iter().find(|found| found.property == property) else {
+            return Ok(None);
+        };
+        if !model.is_reduced() {
+            return Ok(Some(trail_to(model, reached, found)));
+        }
+        let build = Build { ghost: model.ghost, reduced: false };
+        let model = Model::new(&self.task.name, &self.task.system, build)?;
+        let wanted = Wanted { properties: property, first: true };
+        let reached = search(&model, wanted, &self.task.limits, self.progress);
+        Ok(reached.found.first().map(|found| trail_to(&model, &reached, found)))
+    }
+
+    /// A run that never ends, in which somebody waits for ever.
+    fn endless(&mut self, model: &Model, reached: &Reached) -> Option<Trail> {
+        if reached.stopped.is_some() || reached.backward == 0 {
+            return None;
+        }
+        let links = self.task.system.links.unwrap_or(self.about.links);
+        let trap = cycles::find_trap(model, reached, links)?;
+        let (way, cycle) = trap.way_round(model, reached);
+        Some(trail_round(model, reached, &way, cycle))
+    }
+
+    fn goals(&self, seen: &Seen) -> Vec<Goal> {
+        let verb = match self.about.kind {
+            Kind::Mutex => "enters",
+            Kind::Election => "learns whom it has elected",
+        };
+        let system = &self.task.system;
+        let contenders = (0..system.setup.nodes).map(NodeId);
+        let mut goals: Vec<_> = contenders
+            .filter(|&node| match self.about.kind {
+                Kind::Mutex => system.entries_of(node) > 0,
+                Kind::Election => !system.setup.crashed.contains(&node),
+            })
+            .map(|node| Goal {
+                name: format!("process {node} {verb}"),
+                reached: seen.entered.contains(&node),
+            })
+            .collect();
+        let kinds = seen.arrived.iter().map(|&(kind, _)| kind);
+        let kinds: std::collections::BTreeSet<_> = kinds.collect();
+        for kind in kinds {
+            let places = seen.arrived.iter().filter(|&&(arrived, _)| arrived == kind).count();
+            let name = format!("a {kind} arrives, at {places} of the processes");
+            goals.push(Goal { name, reached: true });
+        }
+        for (question, answer) in &seen.answered {
+            let name = format!("a {question} is answered by a {answer}");
+            goals.push(Goal { name, reached: true });
+        }
+        goals
+    }
+}
+
+impl Report {
+    fn new(task: &Task, about: &About) -> Self {
+        let mut reductions = Vec::new();
+        if task.reduction == Reduction::All && about.uses_stamps {
+            reductions.push("shifts of all clocks");
+        }
+        Self { searches: Vec::new(), verdicts: Vec::new(), goals: Vec::new(), reductions }
+    }
+}

@@ -1,0 +1,145 @@
+//! Values kept once and known by a number, and small tables from numbers to numbers.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+
+/// Every distinct value once; its number is the order in which it was first seen.
+#[derive(Debug)]
+pub(crate) struct Interner<T> {
+    values: Vec<T>,
+    /// Open addressing: a value's number plus one, or zero.
+    slots: Vec<u32>,
+}
+
+impl<T: Eq + Hash> Interner<T> {
+    pub(crate) fn new() -> Self {
+        Self { values: Vec::new(), slots: vec![0; 64] }
+    }
+
+    /// The number of this value, new or known.
+    pub(crate) fn id(&mut self, value: T) -> u32 {
+        if (self.values.len() + 1) * 4 > self.slots.len() * 3 {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        let mut place = hash(&value) & mask;
+        loop {
+            match self.slots[place] {
+                0 => break,
+                found if self.values[found as usize - 1] == value => return found - 1,
+                _ => place = (place + 1) & mask,
+            }
+        }
+        self.values.push(value);
+        let count = u32::try_from(self.values.len()).expect("fewer than 2^32 local situations");
+        self.slots[place] = count;
+        count - 1
+    }
+
+    /// The value with this number.
+    pub(crate) fn get(&self, id: u32) -> &T {
+        &self.values[id as usize]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    fn grow(&mut self) {
+        let mask = self.slots.len() * 2 - 1;
+        self.slots = vec![0; mask + 1];
+        for (id, value) in self.values.iter().enumerate() {
+            let mut place = hash(value) & mask;
+            while self.slots[place] != 0 {
+                place = (place + 1) & mask;
+            }
+            self.slots[place] = id as u32 + 1;
+        }
+    }
+}
+
+fn hash<T: Hash>(value: &T) -> usize {
+    // A fixed key, so that one search is like the next.
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(value) as usize
+}
+
+/// A table from a pair of numbers to something small: what was once worked out is looked up.
+#[derive(Debug)]
+pub(crate) struct Memo<V> {
+    /// The key plus one, or zero where there is nothing.
+    slots: Vec<(u64, V)>,
+    count: usize,
+}
+
+impl<V: Copy + Default> Memo<V> {
+    pub(crate) fn new() -> Self {
+        Self { slots: vec![(0, V::default()); 64], count: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, a: u32, b: u32) -> Option<V> {
+        let key = key(a, b);
+        let mask = self.slots.len() - 1;
+        let mut place = spread(key) & mask;
+        loop {
+            match self.slots[place] {
+                (found, value) if found == key => return Some(value),
+                (0, _) => return None,
+                _ => place = (place + 1) & mask,
+            }
+        }
+    }
+
+    pub(crate) fn set(&mut self, a: u32, b: u32, value: V) {
+        if (self.count + 1) * 2 > self.slots.len() {
+            let larger = vec![(0, V::default()); self.slots.len() * 2];
+            for (key, value) in std::mem::replace(&mut self.slots, larger) {
+                if key != 0 {
+                    self.place(key, value);
+                }
+            }
+        }
+        self.place(key(a, b), value);
+        self.count += 1;
+    }
+
+    fn place(&mut self, key: u64, value: V) {
+        let mask = self.slots.len() - 1;
+        let mut place = spread(key) & mask;
+        while self.slots[place].0 != 0 {
+            place = (place + 1) & mask;
+        }
+        self.slots[place] = (key, value);
+    }
+}
+
+#[inline]
+fn key(a: u32, b: u32) -> u64 {
+    ((u64::from(a) << 32) | u64::from(b)) + 1
+}
+
+#[inline]
+fn spread(key: u64) -> usize {
+    let product = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (product ^ (product >> 32)) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_keeps_its_number_while_the_tables_grow() {
+        let mut interner = Interner::new();
+        let mut memo = Memo::new();
+        for value in 0..1000_u32 {
+            assert_eq!(interner.id(value * 7), value);
+            memo.set(value, value ^ 5, value);
+        }
+        for value in 0..1000_u32 {
+            assert_eq!(interner.id(value * 7), value);
+            assert_eq!(memo.get(value, value ^ 5), Some(value));
+            assert_eq!(memo.get(value, value ^ 6), None);
+        }
+        assert_eq!((interner.len(), *interner.get(3)), (1000, 21));
+    }
+}

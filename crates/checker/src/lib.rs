@@ -1,0 +1,22 @@
+//! Every interleaving of a small system, on the state machines that run in production.
+
+mod actor;
+mod budget;
+mod catalogue;
+mod check;
+mod cycles;
+mod ghost;
+mod intern;
+mod limits;
+mod model;
+mod search;
+mod step;
+mod store;
+mod system;
+mod trail;
+
+pub use actor::Event;
+pub use check::{Goal, Reduction, Report, Search, Task, Verdict, check};
+pub use limits::{Limits, Progress, Stop};
+pub use system::{Faults, System, Timers};
+pub use trail::{Happening, Message, Trail, What};

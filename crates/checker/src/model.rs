@@ -1,0 +1,174 @@
+//! A system ready to be explored, whatever its algorithm.
+
+use std::sync::{Mutex as Lock, MutexGuard};
+
+use mutua_algorithms::{
+    About, Claim, Election, Mutex, NodeId, Outbox, Process, Start, StartError, registry,
+};
+
+use crate::{
+    actor::{Actor, Client, Elector},
+    budget::budget,
+    catalogue::{Catalogue, CatalogueOf, Rules},
+    ghost::Ghost,
+    system::{System, Timers},
+};
+
+/// A set of properties.
+pub(crate) type Broken = u16;
+
+/// The bit of a property in a set.
+pub(crate) fn bit(claim: Claim) -> Broken {
+    1 << (claim as u16)
+}
+
+/// The bit for code that panicked.
+pub(crate) const PANIC: Broken = 1 << 15;
+
+/// The start of a system, and the catalogue of its situations.
+///
+/// A state is an array of numbers: for each process its situation, for each the outbox with what it
+/// has sent and what has not arrived, and last, where something can go wrong, how much of it may.
+pub(crate) struct Model {
+    pub(crate) about: &'static About,
+    pub(crate) processes: usize,
+    pub(crate) start: Vec<u32>,
+    pub(crate) ghost: Ghost,
+    pub(crate) timers: Timers,
+    /// Whether a state is one with all that differ from it by a shift of all clocks.
+    pub(crate) shift: bool,
+    /// Whether the last number of a state is a budget.
+    pub(crate) has_budget: bool,
+    /// Whether only the highest that is up can be the right coordinator.
+    pub(crate) highest_wins: bool,
+    catalogue: Lock<Box<dyn Catalogue>>,
+}
+
+/// How a model is built from a system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Build {
+    pub(crate) ghost: Ghost,
+    pub(crate) reduced: bool,
+}
+
+impl Model {
+    /// The model of a system of the algorithm with this name.
+    pub(crate) fn new(name: &str, system: &System, build: Build) -> Result<Self, StartError> {
+        let made = registry::visit_mutex(name, OfMutex { system, build })
+            .or_else(|| registry::visit_election(name, OfElection { system, build }));
+        made.unwrap_or_else(|| Err(StartError::new(format!("there is no algorithm `{name}`"))))
+    }
+
+    /// The catalogue, for what no worker has looked up yet.
+    pub(crate) fn catalogue(&self) -> MutexGuard<'_, Box<dyn Catalogue>> {
+        self.catalogue.lock().expect("no worker panics while it has the catalogue")
+    }
+
+    /// Whether some states stand for several.
+    pub(crate) fn is_reduced(&self) -> bool {
+        self.shift
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.start.len()
+    }
+
+    fn of<A: Actor>(
+        about: &'static About,
+        system: &System,
+        build: Build,
+        start: &Start,
+        actors: Vec<(A, Vec<(NodeId, A::Message)>)>,
+    ) -> Result<Self, StartError> {
+        let processes = actors.len();
+        if processes > 15 {
+            return Err(StartError::new(format!(
+                "{processes} processes cannot be explored; at most 15"
+            )));
+        }
+        let tells = if build.ghost == Ghost::Ordering { system.tells } else { 0 };
+        let rules = Rules {
+            links: system.links.unwrap_or(about.links),
+            stamps: about.uses_stamps,
+            ghost: build.ghost,
+            tells: tells > 0,
+            crashes: system.faults.crashes + system.faults.restarts > 0,
+            inside: start.inside(),
+        };
+        let mut catalogue = CatalogueOf::new(rules, actors);
+        let (mut state, mut outboxes) = catalogue.start();
+        state.append(&mut outboxes);
+        let has_budget = tells > 0 || !system.faults.is_none();
+        if has_budget {
+            state.push(budget(system.faults, tells));
+        }
+        Ok(Self {
+            about,
+            processes,
+            start: state,
+            ghost: build.ghost,
+            timers: system.timers,
+            shift: build.reduced && about.uses_stamps,
+            has_budget,
+            highest_wins: start.settings().get("takeover") != Some("no"),
+            catalogue: Lock::new(Box::new(catalogue)),
+        })
+    }
+}
+
+struct OfMutex<'a> {
+    system: &'a System,
+    build: Build,
+}
+
+impl registry::MutexVisitor for OfMutex<'_> {
+    type Output = Result<Model, StartError>;
+
+    fn visit<M: Mutex>(self) -> Self::Output {
+        let start = self.system.setup.start::<M>()?;
+        let mut out = Outbox::new();
+        let actors = start.all().map(|me| {
+            let mut process = Process::<M>::new(me, &start);
+            process.begin(&mut out);
+            (Client::new(process, self.system.entries_of(me)), sends(&mut out))
+        });
+        Model::of(M::ABOUT, self.system, self.build, &start, actors.collect())
+    }
+}
+
+struct OfElection<'a> {
+    system: &'a System,
+    build: Build,
+}
+
+impl registry::ElectionVisitor for OfElection<'_> {
+    type Output = Result<Model, StartError>;
+
+    fn visit<E: Election>(self) -> Self::Output {
+        let start = self.system.setup.start_election::<E>()?;
+        let actors = start.all().map(|me| {
+            let machine = E::new(me, &start);
+            let down = start.is_crashed(me);
+            (Elector::new(machine, self.system.entries_of(me), down), Vec::new())
+        });
+        Model::of(E::ABOUT, self.system, self.build, &start, actors.collect())
+    }
+}
+
+/// What a machine sends as it begins.
+fn sends<M: Clone>(out: &mut Outbox<M>) -> Vec<(NodeId, M)> {
+    use mutua_algorithms::Effect;
+    let mut sends = Vec::new();
+    out.drain(|effect| match effect {
+        Effect::Send { to, message, .. } => sends.push((to, message)),
+        Effect::Multicast { to, message } => {
+            sends.extend(to.iter().map(|&to| (to, message.clone())));
+        }
+        Effect::Enter
+        | Effect::Elected { .. }
+        | Effect::SetTimer { .. }
+        | Effect::CancelTimer { .. }
+        | Effect::Nonsense { .. } => {}
+    });
+    sends
+}

@@ -1,0 +1,442 @@
+//! Breadth first through all states, on as many cores as there are.
+//!
+//! Each worker owns the states whose hash falls to it. It takes the steps of its own states of one
+//! depth and hands what falls to others over to them; at the end of a depth all wait for each
+//! other. So a state is always first reached by a shortest way, whoever is faster.
+
+use std::{
+    sync::{
+        Barrier, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use mutua_algorithms::{Claim, Kind};
+
+use crate::{
+    limits::{Limits, Progress, Stop, resident_bytes},
+    model::{Broken, Model, bit},
+    step::{Action, Stepper},
+    store::{NO_PARENT, Store, hash},
+};
+
+/// What a search has reached.
+pub(crate) struct Reached {
+    shards: Vec<Store>,
+    /// How many states there are at each depth.
+    pub(crate) depths: Vec<u64>,
+    /// The first violation of each property, each by a shortest way.
+    pub(crate) found: Vec<Found>,
+    /// Why it ended early, if it did.
+    pub(crate) stopped: Option<Stop>,
+    /// How many steps were taken.
+    pub(crate) steps: u64,
+    /// How many of them led to a state of the same depth or a lower one. If none did, there is no
+    /// cycle.
+    pub(crate) backward: u64,
+    pub(crate) seconds: f64,
+}
+
+/// A property that does not hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// One bit of [`Broken`].
+    pub(crate) property: Broken,
+    /// The state that breaks it, or the last one before the step that does.
+    pub(crate) state: u32,
+    pub(crate) action: Option<Action>,
+    /// Steps from the start, that one included.
+    pub(crate) steps: usize,
+}
+
+impl Reached {
+    pub(crate) fn states(&self) -> u64 {
+        self.shards.iter().map(|shard| u64::from(shard.len())).sum()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.shards.iter().map(Store::bytes).sum()
+    }
+
+    pub(crate) fn get(&self, id: u32) -> &[u32] {
+        self.shards[id as usize % self.shards.len()].get(id / self.shards.len() as u32)
+    }
+
+    pub(crate) fn parent(&self, id: u32) -> Option<u32> {
+        let shard = &self.shards[id as usize % self.shards.len()];
+        let parent = shard.parent(id / self.shards.len() as u32);
+        (parent != NO_PARENT).then_some(parent)
+    }
+
+    /// The number of a state that was reached.
+    pub(crate) fn find(&self, state: &[u32]) -> Option<u32> {
+        let hash = hash(state);
+        let shard = shard_of(hash, self.shards.len());
+        let index = self.shards[shard].find(state, hash)?;
+        Some(index * self.shards.len() as u32 + shard as u32)
+    }
+
+    /// All numbers of states.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u32> + '_ {
+        let count = self.shards.len() as u32;
+        self.shards.iter().enumerate().flat_map(move |(shard, store)| {
+            (0..store.len()).map(move |index| index * count + shard as u32)
+        })
+    }
+
+    /// One more than the highest number of a state.
+    pub(crate) fn end_of_ids(&self) -> usize {
+        let longest = self.shards.iter().map(Store::len).max().unwrap_or(0);
+        longest as usize * self.shards.len()
+    }
+}
+
+/// What is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) properties: Broken,
+    /// Stop at the end of the depth at which the first violation is found.
+    pub(crate) first: bool,
+}
+
+/// Explores a model.
+pub(crate) fn search(
+    model: &Model,
+    wanted: Wanted,
+    limits: &Limits,
+    progress: &mut dyn FnMut(&Progress),
+) -> Reached {
+    let began = Instant::now();
+    let threads = limits.threads.max(1);
+    let common = Common {
+        model,
+        wanted,
+        max_depth: limits.depth,
+        barrier: Barrier::new(threads),
+        stop: AtomicBool::new(false),
+        over: AtomicBool::new(false),
+        states: AtomicU64::new(0),
+        depth: AtomicU64::new(0),
+        level: Mutex::new(Level::default()),
+    };
+    let mut stopped = None;
+    let done = thread::scope(|scope| {
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| channel()).unzip();
+        let workers: Vec<_> = receivers
+            .into_iter()
+            .enumerate()
+            .map(|(me, inbox)| {
+                let worker = Worker::new(me, &common, senders.clone(), inbox);
+                scope.spawn(|| worker.run())
+            })
+            .collect();
+        drop(senders);
+        let mut told = Instant::now();
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            thread::park_timeout(Duration::from_millis(2));
+            let now = common.progress(began);
+            if let Some(why) = limits.reached(&now)
+                && !common.stop.swap(true, Relaxed)
+            {
+                stopped = Some(why);
+            }
+            if told.elapsed() > Duration::from_millis(200) {
+                told = Instant::now();
+                progress(&now);
+            }
+        }
+        workers
+            .into_iter()
+            .map(|worker| worker.join().expect("a worker does not panic"))
+            .collect::<Vec<_>>()
+    });
+    let level = common.level.into_inner().expect("no worker panics");
+    let steps = done.iter().map(|done| done.steps).sum();
+    let backward = done.iter().map(|done| done.backward).sum();
+    Reached {
+        shards: done.into_iter().map(|done| done.store).collect(),
+        depths: level.depths,
+        found: level.found,
+        stopped: level.stopped.or(stopped),
+        steps,
+        backward,
+        seconds: began.elapsed().as_secs_f64(),
+    }
+}
+
+/// What the workers share.
+struct Common<'a> {
+    model: &'a Model,
+    wanted: Wanted,
+    max_depth: Option<usize>,
+    barrier: Barrier,
+    /// A limit was reached: leave everything.
+    stop: AtomicBool,
+    /// The last depth is done.
+    over: AtomicBool,
+    states: AtomicU64,
+    depth: AtomicU64,
+    level: Mutex<Level>,
+}
+
+#[derive(Default)]
+struct Level {
+    new: u64,
+    depths: Vec<u64>,
+    found: Vec<Found>,
+    stopped: Option<Stop>,
+}
+
+impl Common<'_> {
+    fn progress(&self, began: Instant) -> Progress {
+        Progress {
+            states: self.states.load(Relaxed),
+            depth: self.depth.load(Relaxed),
+            seconds: began.elapsed().as_secs_f64(),
+            bytes: resident_bytes(),
+        }
+    }
+
+    fn report(&self, found: Found) {
+        let mut level = self.level.lock().expect("no worker panics");
+        let wanted = self.wanted.properties & found.property != 0;
+        if wanted && !level.found.iter().any(|known| known.property == found.property) {
+            level.found.push(found);
+        }
+    }
+
+    /// At the end of a depth, by one worker: is there another one?
+    fn close_depth(&self) {
+        let mut level = self.level.lock().expect("no worker panics");
+        let new = std::mem::take(&mut level.new);
+        if new > 0 {
+            level.depths.push(new);
+        }
+        let found = level.found.iter().fold(0, |all, found| all | found.property);
+        let enough = if self.wanted.first { found != 0 } else { found == self.wanted.properties };
+        if new > 0 && enough && self.wanted.properties != 0 {
+            level.stopped = Some(Stop::Found);
+        }
+        if new > 0 && self.max_depth.is_some_and(|depth| level.depths.len() > depth) {
+            level.stopped = Some(Stop::Depth);
+        }
+        self.depth.store(level.depths.len() as u64, Relaxed);
+        self.over.store(new == 0 || level.stopped.is_some(), Relaxed);
+    }
+}
+
+/// States on their way to the worker they belong to: each its parent and then its words.
+type Batch = Vec<u32>;
+
+enum Parcel {
+    States(Batch),
+    /// The sender has nothing more at this depth.
+    End,
+}
+
+/// How many words a batch has before it is sent.
+const BATCH: usize = 1 << 14;
+
+struct Worker<'a> {
+    me: usize,
+    common: &'a Common<'a>,
+    stepper: Stepper<'a>,
+    store: Store,
+    outgoing: Vec<Batch>,
+    senders: Vec<Sender<Parcel>>,
+    inbox: Receiver<Parcel>,
+    /// How many others have nothing more at this depth.
+    ended: usize,
+    /// The first state of the next depth.
+    next_depth: u32,
+    steps: u64,
+    backward: u64,
+}
+
+/// What a worker leaves behind.
+struct Done {
+    store: Store,
+    steps: u64,
+    backward: u64,
+}
+
+impl<'a> Worker<'a> {
+    fn new(
+        me: usize,
+        common: &'a Common<'a>,
+        senders: Vec<Sender<Parcel>>,
+        inbox: Receiver<Parcel>,
+    ) -> Self {
+        Self {
+            me,
+            common,
+            stepper: Stepper::new(common.model),
+            store: Store::new(common.model.width()),
+            outgoing: senders.iter().map(|_| Batch::new()).collect(),
+            senders,
+            inbox,
+            ended: 0,
+            next_depth: 0,
+            steps: 0,
+            backward: 0,
+        }
+    }
+
+    fn run(mut self) -> Done {
+        let start = &self.common.model.start;
+        let hash = hash(start);
+        if shard_of(hash, self.senders.len()) == self.me {
+            self.store.insert(start, hash, NO_PARENT);
+        }
+        let mut next = 0;
+        loop {
+            self.close_depth(self.store.len() - next);
+            if self.common.over.load(Relaxed) {
+                let Self { store, steps, backward, .. } = self;
+                return Done { store, steps, backward };
+            }
+            self.next_depth = self.store.len();
+            self.expand_all(next..self.next_depth);
+            self.finish_exchange();
+            next = self.next_depth;
+        }
+    }
+
+    /// Waits for the others, and for the decision whether to go on.
+    fn close_depth(&self, new: u32) {
+        self.common.level.lock().expect("no worker panics").new += u64::from(new);
+        if self.common.barrier.wait().is_leader() {
+            self.common.close_depth();
+        }
+        self.common.barrier.wait();
+    }
+
+    fn expand_all(&mut self, range: std::ops::Range<u32>) {
+        let mut state = Vec::new();
+        let mut told = self.store.len();
+        for index in range {
+            if index % 256 == 0 {
+                self.take_in();
+                let new = self.store.len() - told;
+                told += new;
+                self.common.states.fetch_add(u64::from(new), Relaxed);
+                if self.common.stop.load(Relaxed) {
+                    break;
+                }
+            }
+            state.clear();
+            state.extend_from_slice(self.store.get(index));
+            self.expand(index, &state);
+        }
+        self.common.states.fetch_add(u64::from(self.store.len() - told), Relaxed);
+    }
+
+    fn expand(&mut self, index: u32, state: &[u32]) {
+        let workers = self.senders.len();
+        let id = index * workers as u32 + self.me as u32;
+        let depth = self.common.depth.load(Relaxed) as usize;
+        let mut must_go_on = false;
+        let (store, outgoing, common) = (&mut self.store, &mut self.outgoing, self.common);
+        let mut full = None;
+        self.stepper.expand(state, |step| {
+            must_go_on |= step.action.is_fair();
+            self.steps += 1;
+            if step.broken != 0 {
+                // Beyond a broken property there is nothing to learn.
+                let all = (0..16).map(|place| 1 << place).filter(|&bit| step.broken & bit != 0);
+                for property in all {
+                    let action = Some(step.action);
+                    common.report(Found { property, state: id, action, steps: depth });
+                }
+                return;
+            }
+            let hash = hash(step.state);
+            let shard = shard_of(hash, workers);
+            if shard == self.me {
+                let (reached, _) = store.insert(step.state, hash, id);
+                self.backward += u64::from(reached < self.next_depth);
+            } else {
+                outgoing[shard].push(id);
+                outgoing[shard].extend_from_slice(step.state);
+                if outgoing[shard].len() >= BATCH {
+                    full = Some(shard);
+                }
+            }
+        });
+        if let Some(shard) = full {
+            self.send(shard);
+        }
+        if !must_go_on {
+            self.judge_rest(id, state, depth - 1);
+        }
+    }
+
+    /// Everything may stay as it is for ever: is anybody still waiting?
+    fn judge_rest(&mut self, id: u32, state: &[u32], depth: usize) {
+        let locals = &state[..self.common.model.processes];
+        let looks: Vec<_> = locals.iter().map(|&local| self.stepper.look(local)).collect();
+        let waiting = looks.iter().any(|look| look.waiting);
+        let begun = looks.iter().any(|look| look.begun);
+        let properties: &[Claim] = match self.common.model.about.kind {
+            Kind::Mutex if waiting => &[Claim::DeadlockFree, Claim::Liveness],
+            Kind::Election if waiting && begun => &[Claim::Termination],
+            Kind::Mutex | Kind::Election => &[],
+        };
+        for &claim in properties {
+            let found = Found { property: bit(claim), state: id, action: None, steps: depth };
+            self.common.report(found);
+        }
+    }
+
+    fn send(&mut self, shard: usize) {
+        let batch = std::mem::take(&mut self.outgoing[shard]);
+        // The receiver lives as long as the scope of the threads.
+        let _ = self.senders[shard].send(Parcel::States(batch));
+    }
+
+    /// Takes in what has come, without waiting.
+    fn take_in(&mut self) {
+        while let Ok(parcel) = self.inbox.try_recv() {
+            self.keep(parcel);
+        }
+    }
+
+    /// Hands over the rest and waits until everybody has.
+    fn finish_exchange(&mut self) {
+        for other in 0..self.senders.len() {
+            if other != self.me {
+                self.send(other);
+                let _ = self.senders[other].send(Parcel::End);
+            }
+        }
+        while self.ended + 1 < self.senders.len() {
+            match self.inbox.recv() {
+                Ok(parcel) => self.keep(parcel),
+                Err(_) => break,
+            }
+        }
+        self.ended = 0;
+    }
+
+    fn keep(&mut self, parcel: Parcel) {
+        match parcel {
+            Parcel::End => self.ended += 1,
+            Parcel::States(batch) => {
+                let before = self.store.len();
+                for entry in batch.chunks_exact(self.common.model.width() + 1) {
+                    let (reached, _) = self.store.insert(&entry[1..], hash(&entry[1..]), entry[0]);
+                    self.backward += u64::from(reached < self.next_depth);
+                }
+                let new = u64::from(self.store.len() - before);
+                self.common.states.fetch_add(new, Relaxed);
+            }
+        }
+    }
+}
+
+fn shard_of(hash: u64, shards: usize) -> usize {
+    (hash as u32) as usize % shards
+}

@@ -1,0 +1,182 @@
+//! The way from the start to a state, told step by step.
+
+use mutua_algorithms::{Fields, NodeId};
+
+use crate::{
+    actor::Event,
+    model::Model,
+    search::{Found, Reached},
+    step::{Action, Step, Stepper},
+};
+
+/// A run that breaks a property.
+#[derive(Clone, Debug)]
+pub struct Trail {
+    /// The steps, from the start.
+    pub steps: Vec<Happening>,
+    /// Where the part begins that repeats for ever, if one does.
+    pub cycle: Option<usize>,
+}
+
+/// One step of a counterexample.
+#[derive(Clone, Debug)]
+pub struct Happening {
+    /// Where it happens.
+    pub at: NodeId,
+    /// What happens.
+    pub what: What,
+    /// The client there is inside by it.
+    pub enters: bool,
+    /// Whom the process there takes for the coordinator by it.
+    pub elects: Option<NodeId>,
+}
+
+/// What happens in a step.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// Something at the process by itself.
+    Event(Event),
+    /// A message arrives there.
+    Deliver(Message),
+    /// A message arrives there, and will arrive once more.
+    Duplicate(Message),
+    /// A message that was to arrive there is lost.
+    Lose(Message),
+}
+
+/// A message under way.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// Who sent it.
+    pub from: NodeId,
+    /// Its kind; `tell` for one of the application.
+    pub kind: &'static str,
+    /// What it carries.
+    pub fields: Fields,
+    /// Its place among those under way from the same sender to the same receiver, from 1.
+    pub nth: usize,
+}
+
+/// The numbers of the states from the start to this one, both included.
+pub(crate) fn way_to(reached: &Reached, state: u32) -> Vec<u32> {
+    let mut way = vec![state];
+    while let Some(parent) = reached.parent(way[way.len() - 1]) {
+        way.push(parent);
+    }
+    way.reverse();
+    way
+}
+
+/// The trail to a violation.
+pub(crate) fn trail_to(model: &Model, reached: &Reached, found: &Found) -> Trail {
+    let mut teller = Teller::new(model);
+    teller.follow(reached, &way_to(reached, found.state));
+    if let Some(last) = found.action {
+        teller.step(reached.get(found.state), |step| step.action == last);
+    }
+    Trail { steps: teller.told, cycle: None }
+}
+
+/// The trail through these states, which begin with the start; from place `cycle` on it repeats.
+pub(crate) fn trail_round(model: &Model, reached: &Reached, way: &[u32], cycle: usize) -> Trail {
+    let mut teller = Teller::new(model);
+    teller.follow(reached, way);
+    Trail { steps: teller.told, cycle: Some(cycle) }
+}
+
+/// Takes the steps of a run once more, and tells them.
+struct Teller<'a> {
+    stepper: Stepper<'a>,
+    /// What is under way from each to each, in the order of sending, without ghosts.
+    wires: Vec<Vec<Vec<u32>>>,
+    told: Vec<Happening>,
+}
+
+/// A step as it was taken.
+struct Taken {
+    action: Action,
+    after: Vec<u32>,
+    effect: u32,
+}
+
+impl<'a> Teller<'a> {
+    fn new(model: &'a Model) -> Self {
+        let mut catalogue = model.catalogue();
+        let outboxes = model.start[model.processes..].iter().take(model.processes);
+        let mut wires: Vec<_> = outboxes.map(|&outbox| catalogue.contents(outbox)).collect();
+        for packet in wires.iter_mut().flatten().flatten() {
+            *packet = catalogue.bare(*packet);
+        }
+        drop(catalogue);
+        Self { stepper: Stepper::new(model), wires, told: Vec::new() }
+    }
+
+    fn follow(&mut self, reached: &Reached, way: &[u32]) {
+        for pair in way.windows(2) {
+            let after = reached.get(pair[1]);
+            self.step(reached.get(pair[0]), |step| step.state == after);
+        }
+    }
+
+    /// Takes the step that is meant.
+    fn step(&mut self, before: &[u32], is_meant: impl Fn(&Step<'_>) -> bool) {
+        let mut taken = None;
+        self.stepper.expand(before, |step| {
+            if taken.is_none() && is_meant(&step) {
+                let Step { action, state, effect, .. } = step;
+                taken = Some(Taken { action, after: state.to_vec(), effect });
+            }
+        });
+        let taken = taken.expect("a step that was taken once can be taken again");
+        let happening = self.describe(before, &taken);
+        self.told.push(happening);
+    }
+
+    fn describe(&mut self, before: &[u32], taken: &Taken) -> Happening {
+        let (at, what) = match taken.action {
+            Action::Happen { node, event } => (node, What::Event(event)),
+            Action::Deliver { from, to, packet } => {
+                (to, What::Deliver(self.take(from, to, packet, false)))
+            }
+            Action::Duplicate { from, to, packet } => {
+                (to, What::Duplicate(self.take(from, to, packet, true)))
+            }
+            Action::Lose { from, to, packet } => {
+                (to, What::Lose(self.take(from, to, packet, false)))
+            }
+        };
+        self.send(at, taken.effect);
+        let place = usize::from(at);
+        let was = self.stepper.look(before[place]);
+        let is = self.stepper.look(taken.after[place]);
+        Happening {
+            at: NodeId(at.into()),
+            what,
+            enters: is.inside && !was.inside,
+            elects: is.coordinator.filter(|_| is.coordinator != was.coordinator),
+        }
+    }
+
+    /// Takes a message off its wire, unless it is kept to arrive again.
+    fn take(&mut self, from: u8, to: u8, packet: u32, kept: bool) -> Message {
+        let mut catalogue = self.stepper.model().catalogue();
+        let bare = catalogue.bare(packet);
+        let wire = &mut self.wires[usize::from(from)][usize::from(to)];
+        let place = wire.iter().position(|&other| other == bare);
+        let place = place.expect("a message that arrives was sent");
+        if !kept {
+            wire.remove(place);
+        }
+        let words = catalogue.words(packet);
+        let from = NodeId(from.into());
+        Message { from, kind: words.kind, fields: words.fields, nth: place + 1 }
+    }
+
+    fn send(&mut self, from: u8, effect: u32) {
+        let mut catalogue = self.stepper.model().catalogue();
+        for (to, packet) in catalogue.sends(effect) {
+            let bare = catalogue.bare(packet);
+            self.wires[usize::from(from)][to as usize].push(bare);
+        }
+    }
+}

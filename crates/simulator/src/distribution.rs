@@ -1,0 +1,129 @@
+//! How long things take.
+
+use crate::{Random, random::exp};
+
+/// A distribution of durations, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// Always the same.
+    Constant(u64),
+    /// Anything from the first to the last, equally likely.
+    Uniform {
+        /// The shortest.
+        low: u64,
+        /// The longest.
+        high: u64,
+    },
+    /// Without memory.
+    Exponential {
+        /// The mean.
+        mean: u64,
+    },
+    /// Its logarithm is normal: mostly near the median, now and then far above.
+    LogNormal {
+        /// The mean.
+        mean: u64,
+        /// The deviation of the logarithm.
+        sigma: f64,
+    },
+}
+
+impl Distribution {
+    /// No time at all.
+    pub const ZERO: Self = Self::Constant(0);
+
+    /// Draws a duration; a constant draws nothing.
+    pub fn sample(&self, random: &mut Random) -> u64 {
+        match *self {
+            Self::Constant(value) => value,
+            Self::Uniform { low, high } => low + random.below((high - low).saturating_add(1)),
+            Self::Exponential { mean } => rounded(mean as f64 * random.exponential()),
+            Self::LogNormal { mean, sigma } => {
+                rounded(mean as f64 * exp(sigma * random.normal() - sigma * sigma / 2.0))
+            }
+        }
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> f64 {
+        match *self {
+            Self::Constant(value) => value as f64,
+            Self::Uniform { low, high } => (low as f64 + high as f64) / 2.0,
+            Self::Exponential { mean } | Self::LogNormal { mean, .. } => mean as f64,
+        }
+    }
+
+    /// The longest, or for those without one what is exceeded less than once in a million times.
+    pub fn bound(&self) -> u64 {
+        match *self {
+            Self::Constant(value) => value,
+            Self::Uniform { high, .. } => high,
+            Self::Exponential { mean } => rounded(mean as f64 * 13.82),
+            Self::LogNormal { mean, sigma } => {
+                rounded(mean as f64 * exp(4.76 * sigma - sigma * sigma / 2.0))
+            }
+        }
+    }
+
+    /// Whether it is always the same.
+    pub fn is_constant(&self) -> bool {
+        matches!(self, Self::Constant(_))
+    }
+
+    /// The same with every duration multiplied.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        let scaled = |value: u64| rounded(value as f64 * factor);
+        match *self {
+            Self::Constant(value) => Self::Constant(scaled(value)),
+            Self::Uniform { low, high } => Self::Uniform { low: scaled(low), high: scaled(high) },
+            Self::Exponential { mean } => Self::Exponential { mean: scaled(mean) },
+            Self::LogNormal { mean, sigma } => Self::LogNormal { mean: scaled(mean), sigma },
+        }
+    }
+
+    /// What is wrong with its parameters, if anything.
+    pub fn fault(&self) -> Option<String> {
+        match *self {
+            Self::Uniform { low, high } if low > high => {
+                Some(format!("from {low}ns to {high}ns: the first must not be the longer one"))
+            }
+            Self::LogNormal { sigma, .. } if !(0.0..=5.0).contains(&sigma) => {
+                Some(format!("a log-normal deviation of {sigma}; it must be from 0 to 5"))
+            }
+            Self::Constant(_)
+            | Self::Uniform { .. }
+            | Self::Exponential { .. }
+            | Self::LogNormal { .. } => None,
+        }
+    }
+}
+
+/// To the nearest nanosecond; what is longer than 146 years is cut.
+fn rounded(value: f64) -> u64 {
+    const LONGEST: f64 = (1u64 << 62) as f64;
+    value.clamp(0.0, LONGEST).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_have_the_mean_and_keep_the_bound() {
+        let distributions = [
+            Distribution::Constant(1000),
+            Distribution::Uniform { low: 500, high: 1500 },
+            Distribution::Exponential { mean: 1000 },
+            Distribution::LogNormal { mean: 1000, sigma: 0.7 },
+        ];
+        for distribution in distributions {
+            let mut random = Random::new(9, 0);
+            let samples: Vec<_> = (0..100_000).map(|_| distribution.sample(&mut random)).collect();
+            let mean = samples.iter().sum::<u64>() as f64 / samples.len() as f64;
+            assert!((mean / distribution.mean() - 1.0).abs() < 0.02, "{distribution:?}: {mean}");
+            let above = samples.iter().filter(|&&sample| sample > distribution.bound()).count();
+            assert!(above <= 1, "{distribution:?}: {above} above the bound");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! One number for a whole run: equal runs have equal ones.
+
+/// A hash over the events of a run, each as four words of fixed width.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TraceHash(u64);
+
+impl TraceHash {
+    pub(crate) fn new() -> Self {
+        Self(0x6d75_7475_6121_0001)
+    }
+
+    /// Takes in one event.
+    pub(crate) fn add(&mut self, event: [u64; 4]) {
+        for word in event {
+            self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+
+    /// As 16 hexadecimal digits.
+    pub(crate) fn text(self) -> String {
+        let mixed = (self.0 ^ (self.0 >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        format!("{:016x}", mixed ^ (mixed >> 32))
+    }
+}

@@ -1,0 +1,130 @@
+//! What is counted while a run is measured.
+
+use mutua_algorithms::{Message, Time};
+
+use crate::{Histogram, hash::TraceHash};
+
+/// Of every kind so many messages are weighed; of the rest one in [`WEIGHED_OF`].
+const WEIGHED_FIRST: u64 = 512;
+const WEIGHED_OF: u64 = 61;
+
+/// The counters of a run. Only what falls into the measured time is counted, but for `events`,
+/// `entries_in_all` and the hash.
+#[derive(Debug)]
+pub(crate) struct Measures {
+    pub(crate) open: bool,
+    pub(crate) opened_at: u64,
+    pub(crate) closed_at: u64,
+    pub(crate) entries: u64,
+    pub(crate) entries_in_all: u64,
+    pub(crate) events: u64,
+    pub(crate) messages: u64,
+    pub(crate) multicasts: u64,
+    pub(crate) kinds: Vec<KindCount>,
+    pub(crate) client_delay: Histogram,
+    pub(crate) sync_delay: Histogram,
+    pub(crate) waiting: Histogram,
+    pub(crate) response: Histogram,
+    pub(crate) max_bypass: u64,
+    pub(crate) time_inside: u64,
+    pub(crate) nonsense: u64,
+    pub(crate) lost: u64,
+    pub(crate) hash: TraceHash,
+}
+
+/// How often a kind of message was sent, and how long it was.
+#[derive(Debug)]
+pub(crate) struct KindCount {
+    pub(crate) name: &'static str,
+    pub(crate) count: u64,
+    weighed: u64,
+    bytes: u64,
+}
+
+impl KindCount {
+    /// The bytes of all of them, by the mean of those that were weighed.
+    pub(crate) fn total_bytes(&self) -> f64 {
+        if self.weighed == 0 {
+            return 0.0;
+        }
+        self.count as f64 * self.bytes as f64 / self.weighed as f64
+    }
+}
+
+impl Measures {
+    pub(crate) fn new() -> Self {
+        Self {
+            open: false,
+            opened_at: 0,
+            closed_at: 0,
+            entries: 0,
+            entries_in_all: 0,
+            events: 0,
+            messages: 0,
+            multicasts: 0,
+            kinds: Vec::new(),
+            client_delay: Histogram::default(),
+            sync_delay: Histogram::default(),
+            waiting: Histogram::default(),
+            response: Histogram::default(),
+            max_bypass: 0,
+            time_inside: 0,
+            nonsense: 0,
+            lost: 0,
+            hash: TraceHash::new(),
+        }
+    }
+
+    pub(crate) fn open(&mut self, now: u64) {
+        self.open = true;
+        self.opened_at = now;
+    }
+
+    pub(crate) fn close(&mut self, now: u64) {
+        if self.open {
+            self.open = false;
+            self.closed_at = now;
+        }
+    }
+
+    /// A message goes to so many at once.
+    pub(crate) fn sends<M: Message>(&mut self, message: &M, clock: Time, recipients: usize) {
+        if !self.open {
+            return;
+        }
+        let recipients = recipients as u64;
+        self.messages += recipients;
+        self.multicasts += 1;
+        let place = self.kind(message.kind());
+        let kind = &mut self.kinds[place];
+        kind.count += recipients;
+        if kind.weighed < WEIGHED_FIRST || kind.count.is_multiple_of(WEIGHED_OF) {
+            kind.weighed += 1;
+            kind.bytes += length(message, clock);
+        }
+    }
+
+    /// The number of a kind, in the order in which they were first seen.
+    pub(crate) fn kind(&mut self, name: &'static str) -> usize {
+        // The text of a kind is nearly always at the same address; comparing it is the exception.
+        let same = |known: &KindCount| std::ptr::eq(known.name, name) || known.name == name;
+        if let Some(place) = self.kinds.iter().position(same) {
+            return place;
+        }
+        self.kinds.push(KindCount { name, count: 0, weighed: 0, bytes: 0 });
+        self.kinds.len() - 1
+    }
+
+    /// Takes an event into the hash, and counts it.
+    pub(crate) fn event(&mut self, event: [u64; 4]) {
+        self.events += 1;
+        self.hash.add(event);
+    }
+}
+
+/// The bytes of a message and the clock that goes with it, as a node encodes them; the frame around
+/// them is not the algorithm's.
+fn length<M: Message>(message: &M, clock: Time) -> u64 {
+    postcard::experimental::serialized_size(&(message, clock))
+        .expect("a message of plain data can be encoded") as u64
+}

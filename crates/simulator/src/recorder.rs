@@ -1,0 +1,146 @@
+//! Writes down what happens, in the trace format.
+
+use std::fmt;
+
+use mutua_algorithms::{Fields, Message, NodeId, Time};
+use mutua_trace::{Event, Header, Watch, What};
+
+use crate::checks::Violation;
+
+/// Hands every event of a run to a closure, in the trace format.
+pub struct Recorder {
+    header: Header,
+    watch: Watch,
+    sink: Box<dyn FnMut(Event)>,
+    /// The number of the last message of each process.
+    last_id: Vec<u64>,
+    /// The number of the message at each place of the wheel.
+    carried: Vec<u64>,
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("header", &self.header).finish_non_exhaustive()
+    }
+}
+
+impl Recorder {
+    /// Hands the events of a run with this header to `sink`.
+    pub fn new(header: Header, sink: impl FnMut(Event) + 'static) -> Self {
+        let last_id = vec![0; header.processes.len()];
+        let (watch, sink) = (Watch::new(), Box::new(sink));
+        Self { header, watch, sink, last_id, carried: Vec::new() }
+    }
+
+    /// Something that a process is told, and what it has changed.
+    pub(crate) fn told(
+        &mut self,
+        at: u64,
+        who: NodeId,
+        what: What,
+        clock: Option<Time>,
+        now: Fields,
+    ) {
+        let state = self.watch.changes(who, now, &self.header);
+        let clock = clock.map(Time::number);
+        (self.sink)(Event { at, who, what, clock, state });
+    }
+
+    /// Something that a process does.
+    pub(crate) fn does(&mut self, at: u64, who: NodeId, clock: Option<Time>, what: What) {
+        let mut event = Event::new(at, who, what);
+        event.clock = clock.map(Time::number);
+        (self.sink)(event);
+    }
+
+    /// Something that happens to a process.
+    pub(crate) fn happens(&mut self, at: u64, who: NodeId, what: What) {
+        if what == What::Crash {
+            self.watch.forget(who);
+        }
+        (self.sink)(Event::new(at, who, what));
+    }
+
+    pub(crate) fn sends<M: Message>(
+        &mut self,
+        at: u64,
+        sender: (NodeId, Option<Time>),
+        to: NodeId,
+        message: &M,
+        lazy: bool,
+    ) {
+        let message = self.numbered(sender.0, message);
+        self.does(at, sender.0, sender.1, What::Send { to, message, lazy });
+    }
+
+    pub(crate) fn multicasts<M: Message>(
+        &mut self,
+        at: u64,
+        sender: (NodeId, Option<Time>),
+        to: &[NodeId],
+        message: &M,
+    ) {
+        let message = self.numbered(sender.0, message);
+        self.does(at, sender.0, sender.1, What::Multicast { to: to.to_vec(), message });
+    }
+
+    /// The message sent last by this process waits at this place of the wheel.
+    pub(crate) fn goes_to(&mut self, place: usize, from: NodeId) {
+        if self.carried.len() <= place {
+            self.carried.resize(place + 1, 0);
+        }
+        self.carried[place] = self.last_id[from.index()];
+    }
+
+    /// The message at this place as it arrives.
+    pub(crate) fn arrival<M: Message>(&self, place: usize, from: NodeId, message: &M) -> What {
+        let message = mutua_trace::Message::new(self.carried[place], message, &self.header);
+        What::Receive { from, message }
+    }
+
+    /// The message sent last by `from` is lost.
+    pub(crate) fn loses<M: Message>(&mut self, at: u64, from: NodeId, to: NodeId, message: &M) {
+        let message = self.last(from, message);
+        self.happens(at, from, What::Drop { to, message });
+    }
+
+    /// The message at this place finds its receiver down.
+    pub(crate) fn is_undeliverable<M: Message>(
+        &mut self,
+        at: u64,
+        place: usize,
+        (from, to): (NodeId, NodeId),
+        message: &M,
+    ) {
+        let message = mutua_trace::Message::new(self.carried[place], message, &self.header);
+        self.happens(at, from, What::Drop { to, message });
+    }
+
+    /// The message sent last by `from` will arrive twice.
+    pub(crate) fn duplicates<M: Message>(
+        &mut self,
+        at: u64,
+        from: NodeId,
+        to: NodeId,
+        message: &M,
+    ) {
+        let message = self.last(from, message);
+        self.happens(at, from, What::Duplicate { to, message });
+    }
+
+    pub(crate) fn violation(&mut self, violation: &Violation) {
+        let property = violation.property.name().into();
+        let what = What::Violation { property, why: violation.what.clone().into() };
+        self.happens(violation.at, NodeId(violation.node), what);
+    }
+
+    fn numbered<M: Message>(&mut self, from: NodeId, message: &M) -> mutua_trace::Message {
+        let id = &mut self.last_id[from.index()];
+        *id += 1;
+        mutua_trace::Message::new(*id, message, &self.header)
+    }
+
+    fn last<M: Message>(&self, from: NodeId, message: &M) -> mutua_trace::Message {
+        mutua_trace::Message::new(self.last_id[from.index()], message, &self.header)
+    }
+}

@@ -1,0 +1,355 @@
+//! One run of one mutual exclusion algorithm.
+
+use mutua_algorithms::{
+    Claim, Fence, Mutex, NodeId, Outbox, Phase, Process, Setup, Start, StartError,
+};
+use mutua_trace::What;
+
+use crate::{
+    Load, Network, Recorder, Report, Workload,
+    checks::Checks,
+    network::Links,
+    ordering::Ordering,
+    workload::Clients,
+    world::{Client, Event, Length, Parcel, Stage, Step, World},
+};
+
+/// EM3 is looked at where it is claimed and the system is not larger than this: it takes N steps
+/// per message.
+const ORDERING_UP_TO: u32 = 64;
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The system.
+    pub setup: Setup,
+    /// The network.
+    pub network: Network,
+    /// The clients.
+    pub workload: Workload,
+    /// How many entries are measured.
+    pub entries: u64,
+    /// How many entries come before the first that is measured; by default enough for the system to
+    /// settle.
+    pub warm_up: Option<u64>,
+    /// Where all randomness comes from.
+    pub seed: u64,
+    /// Whether everyone who has asked must still get in at the end.
+    pub drain: bool,
+    /// Whether to look at EM3; by default where it is claimed and N is not large.
+    pub ordering: Option<bool>,
+}
+
+impl Plan {
+    /// So many entries of this workload over this network, everything else by default.
+    pub fn new(setup: Setup, network: Network, workload: Workload, entries: u64) -> Self {
+        Self {
+            setup,
+            network,
+            workload,
+            entries,
+            warm_up: None,
+            seed: 1,
+            drain: true,
+            ordering: None,
+        }
+    }
+
+    /// Light load needs longest: Naimi-Trehel's tree starts as a star.
+    fn warm_up(&self) -> u64 {
+        let nodes = u64::from(self.setup.nodes);
+        let settled = match self.workload.load {
+            Load::Light { .. } => 10 * nodes,
+            Load::Saturated | Load::Think(_) | Load::Bursts { .. } => 4 * nodes,
+            Load::Script(_) => 0,
+        };
+        self.warm_up.unwrap_or(settled.min(self.entries.max(10_000)))
+    }
+
+    fn check(&self, start: &Start) -> Result<(), StartError> {
+        if self.entries == 0 {
+            return Err(StartError::new("0 entries; give at least 1"));
+        }
+        let fault = self.network.fault(start.processes());
+        match fault.or_else(|| self.workload.fault(start.contenders())) {
+            Some(fault) => Err(StartError::new(fault)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A run of an algorithm: processes, and the world around them.
+#[derive(Debug)]
+pub struct Simulation<M: Mutex> {
+    plan: Plan,
+    start: Start,
+    nodes: Vec<Node<M>>,
+    outbox: Outbox<M::Message>,
+    world: World<M::Message>,
+    /// So many events without an entry while somebody waits mean that none will come.
+    patience: u64,
+}
+
+/// A process beside its client, so that both are found with one look into memory.
+#[derive(Debug)]
+struct Node<M> {
+    process: Process<M>,
+    client: Client,
+}
+
+impl<M: Mutex> Simulation<M> {
+    /// A run at its beginning, or why there is none.
+    pub fn new(plan: Plan) -> Result<Self, StartError> {
+        Self::with_recorder(plan, |_| None)
+    }
+
+    /// The same with somebody who writes it down.
+    pub fn with_recorder(
+        plan: Plan,
+        recorder: impl FnOnce(&Start) -> Option<Recorder>,
+    ) -> Result<Self, StartError> {
+        let start = plan.setup.start::<M>()?;
+        plan.check(&start)?;
+        let mut simulation = Self {
+            nodes: start.all().map(|me| Node::new(me, &start)).collect(),
+            outbox: Outbox::new(),
+            world: world::<M>(&plan, &start),
+            patience: patience(start.processes()),
+            plan,
+            start,
+        };
+        simulation.world.recorder = recorder(&simulation.start);
+        simulation.begin();
+        Ok(simulation)
+    }
+
+    /// Goes on for at most so many events; says whether there is more to do.
+    pub fn run(&mut self, events: u64) -> bool {
+        let until = self.world.measures.events + events;
+        while self.world.stage != Stage::Over && self.world.measures.events < until {
+            self.step();
+        }
+        self.world.stage != Stage::Over
+    }
+
+    /// Goes on to the end.
+    pub fn run_to_end(mut self) -> Report {
+        self.run(u64::MAX / 2);
+        self.report()
+    }
+
+    /// How much of the run is done, from 0 to 1.
+    pub fn progress(&self) -> f64 {
+        let Length { warm_up, entries, .. } = self.world.length;
+        (self.world.measures.entries_in_all as f64 / (warm_up + entries) as f64).min(1.0)
+    }
+
+    /// How many events there were.
+    pub fn events(&self) -> u64 {
+        self.world.measures.events
+    }
+
+    /// Whether a property was violated so far.
+    pub fn is_violated(&self) -> bool {
+        self.world.checks.violated > 0
+    }
+
+    /// What was measured so far.
+    pub fn report(&self) -> Report {
+        let clients: Vec<_> = self.nodes.iter().map(|node| &node.client).collect();
+        Report::new(M::ABOUT.name, &self.plan, &self.world, &clients)
+    }
+
+    fn begin(&mut self) {
+        for who in self.start.all() {
+            let process = &mut self.nodes[who.index()].process;
+            process.begin(&mut self.outbox);
+            self.told(who, || What::Start { inside: false });
+            self.perform(who, None);
+        }
+        if let Some(holder) = self.start.inside() {
+            self.begin_inside(holder);
+        }
+        for outage in &self.plan.network.outages {
+            self.world.wheel.push(outage.from, Event::Crash { node: outage.node });
+            if let Some(until) = outage.until {
+                self.world.wheel.push(until, Event::Restart { node: outage.node });
+            }
+        }
+        self.world.begin();
+    }
+
+    fn begin_inside(&mut self, holder: NodeId) {
+        self.world.checks.inside = 1;
+        self.nodes[holder.index()].client.phase = Phase::Inside;
+        let stay = self.world.clients.hold(holder);
+        self.world.wheel.push(stay, Event::Leave { node: holder, incarnation: 0 });
+    }
+
+    fn step(&mut self) {
+        let Some((time, place, event)) = self.world.wheel.pop() else {
+            return self.end();
+        };
+        self.world.now = time;
+        match event {
+            Event::Deliver(parcel) => self.deliver(place, parcel),
+            Event::Request { node, incarnation } => self.request(node, incarnation),
+            Event::Leave { node, incarnation } => self.leave(node, incarnation),
+            Event::Burst => self.burst(),
+            Event::Crash { node } => self.crash(node),
+            Event::Restart { node } => self.restart(node),
+        }
+        self.world.after_event();
+        if self.world.checks.waiting > 0 && self.world.checks.inside == 0 {
+            self.world.idle_events += 1;
+            if self.world.idle_events > self.patience {
+                self.end();
+            }
+        }
+    }
+
+    fn deliver(&mut self, place: usize, parcel: Parcel<M::Message>) {
+        let world = &mut self.world;
+        world.busy -= u64::from(!parcel.lazy);
+        let kind = world.measures.kind(mutua_algorithms::Message::kind(&parcel.message));
+        let Parcel { from, to, sent, .. } = parcel;
+        world.measures.event([
+            world.now,
+            (kind as u64 + 16) << 32 | u64::from(to.0),
+            u64::from(from.0),
+            sent.number(),
+        ]);
+        let node = &mut self.nodes[to.index()];
+        if node.client.down {
+            return world.cannot_deliver(place, &parcel);
+        }
+        node.client.received += u64::from(world.measures.open);
+        if let Some(ordering) = &mut world.checks.ordering {
+            ordering.receives(to, place);
+        }
+        let arrival =
+            world.recorder.as_ref().map(|recorder| recorder.arrival(place, from, &parcel.message));
+        let fence = node.process.receive(from, sent, parcel.message, &mut self.outbox);
+        if let Some(arrival) = arrival {
+            self.told(to, || arrival);
+        }
+        self.perform(to, fence);
+    }
+
+    fn request(&mut self, who: NodeId, incarnation: u32) {
+        let node = &mut self.nodes[who.index()];
+        // Whoever is drawn or told to ask does so in any life; who asks of its own accord only in
+        // the one in which it planned to.
+        let planned = incarnation == u32::MAX || incarnation == node.client.incarnation;
+        if self.world.stage == Stage::Draining || node.client.down || !planned {
+            return;
+        }
+        if node.client.phase != Phase::Outside {
+            node.client.backlog += 1;
+            return;
+        }
+        self.world.measures.event([self.world.now, 1 << 32 | u64::from(who.0), 0, 0]);
+        self.world.asks(who, &mut node.client);
+        let fence = node.process.request(&mut self.outbox);
+        self.told(who, || What::Request);
+        self.perform(who, fence);
+    }
+
+    fn leave(&mut self, who: NodeId, incarnation: u32) {
+        let node = &mut self.nodes[who.index()];
+        if incarnation != node.client.incarnation {
+            return;
+        }
+        self.world.measures.event([self.world.now, 2 << 32 | u64::from(who.0), 0, 0]);
+        self.world.leaves(who, &mut node.client);
+        node.process.release(&mut self.outbox);
+        self.told(who, || What::Exit);
+        self.perform(who, None);
+    }
+
+    fn burst(&mut self) {
+        let Load::Bursts { every } = self.world.clients.workload.load else { return };
+        if self.world.stage != Stage::Draining {
+            self.world.burst(every);
+        }
+    }
+
+    fn crash(&mut self, who: NodeId) {
+        let client = &mut self.nodes[who.index()].client;
+        if client.down {
+            return;
+        }
+        self.world.checks.crashes(who, client);
+        client.down = true;
+        client.incarnation += 1;
+        client.phase = Phase::Outside;
+        if let Some(recorder) = &mut self.world.recorder {
+            recorder.happens(self.world.now, who, What::Crash);
+        }
+    }
+
+    /// It begins anew, knowing nothing of what was: the algorithms do not say how to come back.
+    fn restart(&mut self, who: NodeId) {
+        let node = &mut self.nodes[who.index()];
+        if !node.client.down {
+            return;
+        }
+        node.client.down = false;
+        node.process = Process::new(who, &self.start);
+        node.process.begin(&mut self.outbox);
+        self.told(who, || What::Restart);
+        self.perform(who, None);
+        if self.world.clients.active().contains(&who.0) {
+            let client = &mut self.nodes[who.index()].client;
+            self.world.plan_after_leaving(who, client);
+        }
+    }
+
+    fn perform(&mut self, who: NodeId, fence: Option<Fence>) {
+        let Node { process, client } = &mut self.nodes[who.index()];
+        let step = Step { who, clock: process.time(), fence };
+        let world = &mut self.world;
+        self.outbox.drain(|effect| world.perform(step, client, effect));
+    }
+
+    fn told(&mut self, who: NodeId, what: impl FnOnce() -> What) {
+        if let Some(recorder) = &mut self.world.recorder {
+            let process = &self.nodes[who.index()].process;
+            let (clock, variables) = (Some(process.time()), process.machine().variables());
+            recorder.told(self.world.now, who, what(), clock, variables);
+        }
+    }
+
+    fn end(&mut self) {
+        let waits = |node: &&Node<M>| node.client.phase == Phase::Requesting;
+        let waiting = self.nodes.iter().filter(waits).map(|node| node.process.id());
+        self.world.end(waiting);
+    }
+}
+
+impl<M: Mutex> Node<M> {
+    fn new(me: NodeId, start: &Start) -> Self {
+        Self { process: Process::new(me, start), client: Client::default() }
+    }
+}
+
+fn world<M: Mutex>(plan: &Plan, start: &Start) -> World<M::Message> {
+    let claimed = M::ABOUT.claims.contains(&Claim::Ordering);
+    let small = start.processes() <= ORDERING_UP_TO;
+    let ordering = plan.ordering.unwrap_or(claimed && small);
+    let ordering = ordering.then(|| Ordering::new(start.processes() as usize));
+    let length = Length { warm_up: plan.warm_up(), entries: plan.entries, drain: plan.drain };
+    World::new(
+        Links::new(plan.network.clone(), start.processes(), plan.seed),
+        Clients::new(plan.workload.clone(), start.contenders(), plan.seed),
+        Checks::new(ordering, claimed),
+        length,
+    )
+}
+
+/// The Bakery's pollers need about 4 N^2 messages from one entry to the next; everyone else needs
+/// less.
+fn patience(processes: u32) -> u64 {
+    let processes = u64::from(processes);
+    10_000 + 64 * processes * processes
+}

@@ -1,0 +1,421 @@
+//! Everything around the processes: network, clients, checks, measures.
+
+use mutua_algorithms::{Claim, Effect, Fence, Message, NodeId, Phase, Time};
+use mutua_trace::What;
+
+use crate::{
+    Distribution, Load, Wheel,
+    checks::{Checks, Place},
+    measures::Measures,
+    network::{Fate, Links},
+    recorder::Recorder,
+    workload::Clients,
+};
+
+/// Something that will happen.
+#[derive(Debug)]
+pub(crate) enum Event<M> {
+    Deliver(Parcel<M>),
+    Request { node: NodeId, incarnation: u32 },
+    Leave { node: NodeId, incarnation: u32 },
+    Burst,
+    Crash { node: NodeId },
+    Restart { node: NodeId },
+}
+
+/// A message under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Parcel<M> {
+    pub(crate) message: M,
+    pub(crate) sent: Time,
+    pub(crate) from: NodeId,
+    pub(crate) to: NodeId,
+    pub(crate) lazy: bool,
+}
+
+/// A process's client, and what is measured of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Client {
+    pub(crate) requested_at: u64,
+    pub(crate) entered_at: u64,
+    entries_before: u64,
+    pub(crate) waited: u64,
+    pub(crate) entries: u64,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    /// Counts the crashes: what was planned before one must not happen after it.
+    pub(crate) incarnation: u32,
+    /// Requests that came while it was not outside.
+    pub(crate) backlog: u32,
+    pub(crate) phase: Phase,
+    pub(crate) down: bool,
+    /// Nobody was inside or waiting when it asked.
+    asked_alone: bool,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Stage {
+    WarmUp,
+    Measuring,
+    /// Nobody asks any more; those who have asked must still get in.
+    Draining,
+    Over,
+}
+
+/// How long a run is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Length {
+    pub(crate) warm_up: u64,
+    pub(crate) entries: u64,
+    pub(crate) drain: bool,
+}
+
+/// One step of one process, while its effects are carried out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) who: NodeId,
+    pub(crate) clock: Time,
+    pub(crate) fence: Option<Fence>,
+}
+
+impl Step {
+    fn sender(&self) -> (NodeId, Option<Time>) {
+        (self.who, Some(self.clock))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct World<M> {
+    pub(crate) now: u64,
+    pub(crate) stage: Stage,
+    pub(crate) wheel: Wheel<Event<M>>,
+    pub(crate) measures: Measures,
+    pub(crate) checks: Checks,
+    pub(crate) clients: Clients,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) links: Links,
+    pub(crate) length: Length,
+    /// Messages under way that are not lazy.
+    pub(crate) busy: u64,
+    requests: u64,
+    /// When the last one left while others waited, until the next one enters.
+    left_at: Option<u64>,
+    /// At light load: somebody has left, and not everything has come to rest since.
+    next_after: Option<u64>,
+    /// Events since anybody asked, entered or left, while nobody was inside and somebody waited.
+    pub(crate) idle_events: u64,
+}
+
+impl<M: Message> World<M> {
+    pub(crate) fn new(links: Links, clients: Clients, checks: Checks, length: Length) -> Self {
+        Self {
+            now: 0,
+            stage: Stage::WarmUp,
+            wheel: Wheel::new(),
+            measures: Measures::new(),
+            checks,
+            clients,
+            recorder: None,
+            links,
+            length,
+            busy: 0,
+            requests: 0,
+            left_at: None,
+            next_after: None,
+            idle_events: 0,
+        }
+    }
+
+    /// Plans the first requests.
+    pub(crate) fn begin(&mut self) {
+        if self.length.warm_up == 0 {
+            self.open();
+        }
+        match self.clients.workload.load.clone() {
+            Load::Light { .. } => self.plan_next_light(0),
+            Load::Saturated => self.plan_for_all(|_, _| 0),
+            Load::Think(think) => {
+                self.plan_for_all(|clients, node| clients.think(node, think));
+            }
+            Load::Bursts { .. } => {
+                self.wheel.push(0, Event::Burst);
+            }
+            Load::Script(wishes) => {
+                for wish in wishes {
+                    let request = Event::Request { node: wish.node, incarnation: 0 };
+                    self.wheel.push(wish.at, request);
+                }
+            }
+        }
+    }
+
+    fn plan_for_all(&mut self, mut when: impl FnMut(&mut Clients, NodeId) -> u64) {
+        for node in self.clients.active().map(NodeId) {
+            let at = when(&mut self.clients, node);
+            self.wheel.push(at, Event::Request { node, incarnation: 0 });
+        }
+    }
+
+    /// Everybody asks at once, and will again.
+    pub(crate) fn burst(&mut self, every: Distribution) {
+        for node in self.clients.active().map(NodeId) {
+            self.wheel.push(self.now, Event::Request { node, incarnation: u32::MAX });
+        }
+        let next = self.now + self.clients.gap(every).max(1);
+        self.wheel.push(next, Event::Burst);
+    }
+
+    fn is_light(&self) -> bool {
+        matches!(self.clients.workload.load, Load::Light { .. })
+    }
+
+    fn plan_next_light(&mut self, left_at: u64) {
+        let Load::Light { gap } = self.clients.workload.load else { return };
+        let at = (left_at + self.clients.gap(gap)).max(self.now);
+        let node = self.clients.draw();
+        self.wheel.push(at, Event::Request { node, incarnation: u32::MAX });
+    }
+
+    // What clients do.
+
+    pub(crate) fn asks(&mut self, who: NodeId, client: &mut Client) {
+        self.requests += 1;
+        self.idle_events = 0;
+        if self.is_light() && self.requests == self.length.warm_up + 1 {
+            self.open();
+        }
+        client.phase = Phase::Requesting;
+        client.requested_at = self.now;
+        client.entries_before = self.measures.entries_in_all;
+        client.asked_alone = self.checks.inside == 0 && self.checks.waiting == 0;
+        self.checks.asks(who);
+    }
+
+    fn enters(&mut self, step: Step, client: &mut Client) {
+        let fence = step.fence.expect("who enters has a fence");
+        let place = self.place(step.who);
+        self.record(step, || What::Enter { fence: fence.number() });
+        let violated = self.checks.violations.len();
+        self.checks.enters(place, fence);
+        self.record_violations(violated);
+        self.idle_events = 0;
+        let sync = self.left_at.take().map(|left| self.now - left);
+        if self.measures.open {
+            self.measure_entry(client, sync);
+        }
+        self.measures.entries_in_all += 1;
+        client.phase = Phase::Inside;
+        client.entered_at = self.now;
+        let stay = self.clients.hold(step.who);
+        let leave = Event::Leave { node: step.who, incarnation: client.incarnation };
+        self.wheel.push(self.now + stay, leave);
+        self.end_of_entry();
+    }
+
+    fn measure_entry(&mut self, client: &mut Client, sync: Option<u64>) {
+        let measures = &mut self.measures;
+        let waited = self.now - client.requested_at;
+        let bypass = measures.entries_in_all - client.entries_before;
+        measures.entries += 1;
+        measures.waiting.record(waited);
+        measures.max_bypass = measures.max_bypass.max(bypass);
+        if let Some(sync) = sync {
+            measures.sync_delay.record(sync);
+        }
+        if client.asked_alone && bypass == 0 {
+            measures.client_delay.record(waited);
+        }
+        client.entries += 1;
+        client.waited += waited;
+    }
+
+    /// Everywhere but at light load, what is measured reaches from an entry to an entry.
+    fn end_of_entry(&mut self) {
+        if self.is_light() {
+            return;
+        }
+        let Length { warm_up, entries, .. } = self.length;
+        if self.stage == Stage::WarmUp && self.measures.entries_in_all == warm_up {
+            self.open();
+        } else if self.stage == Stage::Measuring && self.measures.entries == entries {
+            self.close();
+        }
+    }
+
+    pub(crate) fn leaves(&mut self, who: NodeId, client: &mut Client) {
+        self.checks.leaves();
+        self.idle_events = 0;
+        client.phase = Phase::Outside;
+        self.left_at = (self.checks.waiting > 0).then_some(self.now);
+        if self.measures.open {
+            self.measures.response.record(self.now - client.requested_at);
+            self.measures.time_inside += self.now - client.entered_at;
+        }
+        self.plan_after_leaving(who, client);
+    }
+
+    pub(crate) fn plan_after_leaving(&mut self, who: NodeId, client: &mut Client) {
+        let request = Event::Request { node: who, incarnation: client.incarnation };
+        match self.clients.workload.load {
+            Load::Light { .. } => self.next_after = Some(self.now),
+            Load::Saturated => {
+                self.wheel.push(self.now, request);
+            }
+            Load::Think(think) => {
+                let at = self.now + self.clients.think(who, think);
+                self.wheel.push(at, request);
+            }
+            Load::Bursts { .. } | Load::Script(_) => {
+                if client.backlog > 0 {
+                    client.backlog -= 1;
+                    self.wheel.push(self.now, request);
+                }
+            }
+        }
+    }
+
+    // How a run proceeds.
+
+    fn open(&mut self) {
+        self.stage = Stage::Measuring;
+        self.measures.open(self.now);
+    }
+
+    fn close(&mut self) {
+        self.measures.close(self.now);
+        self.stage = if self.length.drain { Stage::Draining } else { Stage::Over };
+    }
+
+    /// After every event: at light load the next one may ask once all is at rest, and in the end
+    /// the run is over once nobody waits.
+    pub(crate) fn after_event(&mut self) {
+        if self.busy > 0 {
+            return;
+        }
+        if let Some(left_at) = self.next_after.take() {
+            if self.measures.entries >= self.length.entries {
+                self.close();
+            } else {
+                self.plan_next_light(left_at);
+            }
+        }
+        let settled = self.checks.waiting == 0 && self.checks.inside == 0;
+        if self.stage == Stage::Draining && settled {
+            self.stage = Stage::Over;
+        }
+    }
+
+    /// Nothing more will happen, or nothing that helps: who waits now waits for ever.
+    pub(crate) fn end(&mut self, waiting: impl Iterator<Item = NodeId>) {
+        self.measures.close(self.now);
+        self.stage = Stage::Over;
+        let waiting: Vec<_> = waiting.collect();
+        if let Some(&first) = waiting.first() {
+            let names: Vec<_> = waiting.iter().take(5).map(NodeId::to_string).collect();
+            let more = if waiting.len() > 5 { ", ..." } else { "" };
+            let count = waiting.len();
+            let what = format!("{count} wait for ever: {}{more}", names.join(", "));
+            let claim = if self.wheel.is_empty() { Claim::DeadlockFree } else { Claim::Liveness };
+            let violated = self.checks.violations.len();
+            self.checks.violation(claim, self.place(first), what);
+            self.record_violations(violated);
+        }
+    }
+
+    // What processes do.
+
+    pub(crate) fn perform(&mut self, step: Step, client: &mut Client, effect: Effect<'_, M>) {
+        match effect {
+            Effect::Send { to, message, lazy } => {
+                self.measures.sends(&message, step.clock, 1);
+                client.sent += u64::from(self.measures.open);
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.sends(self.now, step.sender(), to, &message, lazy);
+                }
+                let sent = step.clock;
+                self.transmit(Parcel { message, sent, from: step.who, to, lazy });
+            }
+            Effect::Multicast { to, message } => {
+                self.measures.sends(&message, step.clock, to.len());
+                client.sent += if self.measures.open { to.len() as u64 } else { 0 };
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.multicasts(self.now, step.sender(), to, &message);
+                }
+                let (sent, from) = (step.clock, step.who);
+                for &to in to {
+                    let message = message.clone();
+                    self.transmit(Parcel { message, sent, from, to, lazy: false });
+                }
+            }
+            Effect::Enter => self.enters(step, client),
+            Effect::Nonsense { from, why } => {
+                self.measures.nonsense += 1;
+                self.record(step, || What::Nonsense { from, why: why.into() });
+            }
+            Effect::Elected { .. } | Effect::SetTimer { .. } | Effect::CancelTimer { .. } => {
+                unreachable!("an effect of elections from a mutual exclusion algorithm")
+            }
+        }
+    }
+
+    fn transmit(&mut self, parcel: Parcel<M>) {
+        match self.links.send(self.now, parcel.from, parcel.to, parcel.lazy) {
+            Fate::Once(at) => self.put_under_way(at, parcel),
+            Fate::Twice(first, second) => {
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.duplicates(self.now, parcel.from, parcel.to, &parcel.message);
+                }
+                self.put_under_way(first, parcel.clone());
+                self.put_under_way(second, parcel);
+            }
+            Fate::Lost => self.loses(&parcel),
+        }
+    }
+
+    fn put_under_way(&mut self, at: u64, parcel: Parcel<M>) {
+        let from = parcel.from;
+        self.busy += u64::from(!parcel.lazy);
+        let place = self.wheel.push(at, Event::Deliver(parcel));
+        if let Some(ordering) = &mut self.checks.ordering {
+            ordering.sends(from, place);
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.goes_to(place, from);
+        }
+    }
+
+    /// The message of this place finds its receiver down.
+    pub(crate) fn cannot_deliver(&mut self, place: usize, parcel: &Parcel<M>) {
+        self.measures.lost += 1;
+        if let Some(recorder) = &mut self.recorder {
+            let ends = (parcel.from, parcel.to);
+            recorder.is_undeliverable(self.now, place, ends, &parcel.message);
+        }
+    }
+
+    fn loses(&mut self, parcel: &Parcel<M>) {
+        self.measures.lost += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.loses(self.now, parcel.from, parcel.to, &parcel.message);
+        }
+    }
+
+    fn place(&self, node: NodeId) -> Place {
+        Place { at: self.now, event: self.measures.events, node }
+    }
+
+    fn record(&mut self, step: Step, what: impl FnOnce() -> What) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.does(self.now, step.who, Some(step.clock), what());
+        }
+    }
+
+    fn record_violations(&mut self, since: usize) {
+        if let Some(recorder) = &mut self.recorder {
+            for violation in &self.checks.violations[since..] {
+                recorder.violation(violation);
+            }
+        }
+    }
+}
