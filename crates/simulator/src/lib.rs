@@ -6,6 +6,7 @@
 
 mod checks;
 mod distribution;
+mod election;
 mod hash;
 mod histogram;
 mod measures;
@@ -15,22 +16,27 @@ mod random;
 mod recorder;
 mod report;
 mod simulation;
+mod statistics;
+mod theory;
 mod wheel;
 mod workload;
 mod world;
 
 pub use checks::Violation;
 pub use distribution::Distribution;
+pub use election::{ElectionPlan, ElectionReport, ElectionRun};
 pub use histogram::{Histogram, Quantiles};
 pub use network::{Latency, Network, Outage, Partition, Regions};
 pub use random::Random;
 pub use recorder::Recorder;
 pub use report::{NodeReport, Report};
 pub use simulation::{Plan, Simulation};
+pub use statistics::Interval;
+pub use theory::{Expected, Meaning, Theory, TheoryLoad, theory};
 pub use wheel::Wheel;
 pub use workload::{Load, Who, Wish, Workload};
 
-use mutua_algorithms::{Mutex, StartError, registry};
+use mutua_algorithms::{Election, Mutex, StartError, registry};
 
 /// Simulates the mutual exclusion algorithm of this name from the beginning to the end; none if
 /// there is no such algorithm.
@@ -47,5 +53,23 @@ impl registry::MutexVisitor for Simulate<'_> {
 
     fn visit<M: Mutex>(self) -> Self::Output {
         Ok(Simulation::<M>::new(self.plan.clone())?.run_to_end())
+    }
+}
+
+/// Simulates the election of this name from the beginning to the end; none if there is no such
+/// algorithm.
+pub fn elect(name: &str, plan: &ElectionPlan) -> Option<Result<ElectionReport, StartError>> {
+    registry::visit_election(name, Elect { plan })
+}
+
+struct Elect<'a> {
+    plan: &'a ElectionPlan,
+}
+
+impl registry::ElectionVisitor for Elect<'_> {
+    type Output = Result<ElectionReport, StartError>;
+
+    fn visit<E: Election>(self) -> Self::Output {
+        Ok(ElectionRun::<E>::new(self.plan.clone(), |_| None)?.run_to_end())
     }
 }

@@ -98,7 +98,7 @@ impl Measures {
         let place = self.kind(message.kind());
         let kind = &mut self.kinds[place];
         kind.count += recipients;
-        if kind.weighed < WEIGHED_FIRST || kind.count % WEIGHED_OF == 0 {
+        if kind.weighed < WEIGHED_FIRST || kind.count.is_multiple_of(WEIGHED_OF) {
             kind.weighed += 1;
             kind.bytes += length(message, clock);
         }

@@ -5,10 +5,7 @@ use std::fmt;
 use mutua_algorithms::{Fields, Message, NodeId, Time};
 use mutua_trace::{Event, Header, Watch, What};
 
-use crate::{
-    checks::Violation,
-    world::{Parcel, Step},
-};
+use crate::checks::Violation;
 
 /// Hands every event of a run to a closure, in the trace format.
 pub struct Recorder {
@@ -50,9 +47,9 @@ impl Recorder {
     }
 
     /// Something that a process does.
-    pub(crate) fn does(&mut self, at: u64, step: Step, what: What) {
-        let mut event = Event::new(at, step.who, what);
-        event.clock = Some(step.clock.number());
+    pub(crate) fn does(&mut self, at: u64, who: NodeId, clock: Option<Time>, what: What) {
+        let mut event = Event::new(at, who, what);
+        event.clock = clock.map(Time::number);
         (self.sink)(event);
     }
 
@@ -67,24 +64,24 @@ impl Recorder {
     pub(crate) fn sends<M: Message>(
         &mut self,
         at: u64,
-        step: Step,
+        sender: (NodeId, Option<Time>),
         to: NodeId,
         message: &M,
         lazy: bool,
     ) {
-        let message = self.numbered(step.who, message);
-        self.does(at, step, What::Send { to, message, lazy });
+        let message = self.numbered(sender.0, message);
+        self.does(at, sender.0, sender.1, What::Send { to, message, lazy });
     }
 
     pub(crate) fn multicasts<M: Message>(
         &mut self,
         at: u64,
-        step: Step,
+        sender: (NodeId, Option<Time>),
         to: &[NodeId],
         message: &M,
     ) {
-        let message = self.numbered(step.who, message);
-        self.does(at, step, What::Multicast { to: to.to_vec(), message });
+        let message = self.numbered(sender.0, message);
+        self.does(at, sender.0, sender.1, What::Multicast { to: to.to_vec(), message });
     }
 
     /// The message sent last by this process waits at this place of the wheel.
@@ -101,14 +98,34 @@ impl Recorder {
         What::Receive { from, message }
     }
 
-    pub(crate) fn loses<M: Message>(&mut self, at: u64, parcel: &Parcel<M>) {
-        let message = self.last(parcel);
-        self.happens(at, parcel.from, What::Drop { to: parcel.to, message });
+    /// The message sent last by `from` is lost.
+    pub(crate) fn loses<M: Message>(&mut self, at: u64, from: NodeId, to: NodeId, message: &M) {
+        let message = self.last(from, message);
+        self.happens(at, from, What::Drop { to, message });
     }
 
-    pub(crate) fn duplicates<M: Message>(&mut self, at: u64, parcel: &Parcel<M>) {
-        let message = self.last(parcel);
-        self.happens(at, parcel.from, What::Duplicate { to: parcel.to, message });
+    /// The message at this place finds its receiver down.
+    pub(crate) fn is_undeliverable<M: Message>(
+        &mut self,
+        at: u64,
+        place: usize,
+        (from, to): (NodeId, NodeId),
+        message: &M,
+    ) {
+        let message = mutua_trace::Message::new(self.carried[place], message, &self.header);
+        self.happens(at, from, What::Drop { to, message });
+    }
+
+    /// The message sent last by `from` will arrive twice.
+    pub(crate) fn duplicates<M: Message>(
+        &mut self,
+        at: u64,
+        from: NodeId,
+        to: NodeId,
+        message: &M,
+    ) {
+        let message = self.last(from, message);
+        self.happens(at, from, What::Duplicate { to, message });
     }
 
     pub(crate) fn violation(&mut self, violation: &Violation) {
@@ -123,7 +140,7 @@ impl Recorder {
         mutua_trace::Message::new(*id, message, &self.header)
     }
 
-    fn last<M: Message>(&self, parcel: &Parcel<M>) -> mutua_trace::Message {
-        mutua_trace::Message::new(self.last_id[parcel.from.index()], &parcel.message, &self.header)
+    fn last<M: Message>(&self, from: NodeId, message: &M) -> mutua_trace::Message {
+        mutua_trace::Message::new(self.last_id[from.index()], message, &self.header)
     }
 }

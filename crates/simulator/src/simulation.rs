@@ -221,7 +221,7 @@ impl<M: Mutex> Simulation<M> {
         ]);
         let node = &mut self.nodes[to.index()];
         if node.client.down {
-            return world.loses(&parcel);
+            return world.cannot_deliver(place, &parcel);
         }
         node.client.received += u64::from(world.measures.open);
         if let Some(ordering) = &mut world.checks.ordering {

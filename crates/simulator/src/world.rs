@@ -79,6 +79,12 @@ pub(crate) struct Step {
     pub(crate) fence: Option<Fence>,
 }
 
+impl Step {
+    fn sender(&self) -> (NodeId, Option<Time>) {
+        (self.who, Some(self.clock))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct World<M> {
     pub(crate) now: u64,
@@ -325,7 +331,7 @@ impl<M: Message> World<M> {
                 self.measures.sends(&message, step.clock, 1);
                 client.sent += u64::from(self.measures.open);
                 if let Some(recorder) = &mut self.recorder {
-                    recorder.sends(self.now, step, to, &message, lazy);
+                    recorder.sends(self.now, step.sender(), to, &message, lazy);
                 }
                 let sent = step.clock;
                 self.transmit(Parcel { message, sent, from: step.who, to, lazy });
@@ -334,7 +340,7 @@ impl<M: Message> World<M> {
                 self.measures.sends(&message, step.clock, to.len());
                 client.sent += if self.measures.open { to.len() as u64 } else { 0 };
                 if let Some(recorder) = &mut self.recorder {
-                    recorder.multicasts(self.now, step, to, &message);
+                    recorder.multicasts(self.now, step.sender(), to, &message);
                 }
                 let (sent, from) = (step.clock, step.who);
                 for &to in to {
@@ -358,7 +364,7 @@ impl<M: Message> World<M> {
             Fate::Once(at) => self.put_under_way(at, parcel),
             Fate::Twice(first, second) => {
                 if let Some(recorder) = &mut self.recorder {
-                    recorder.duplicates(self.now, &parcel);
+                    recorder.duplicates(self.now, parcel.from, parcel.to, &parcel.message);
                 }
                 self.put_under_way(first, parcel.clone());
                 self.put_under_way(second, parcel);
@@ -379,10 +385,19 @@ impl<M: Message> World<M> {
         }
     }
 
-    pub(crate) fn loses(&mut self, parcel: &Parcel<M>) {
+    /// The message of this place finds its receiver down.
+    pub(crate) fn cannot_deliver(&mut self, place: usize, parcel: &Parcel<M>) {
         self.measures.lost += 1;
         if let Some(recorder) = &mut self.recorder {
-            recorder.loses(self.now, parcel);
+            let ends = (parcel.from, parcel.to);
+            recorder.is_undeliverable(self.now, place, ends, &parcel.message);
+        }
+    }
+
+    fn loses(&mut self, parcel: &Parcel<M>) {
+        self.measures.lost += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.loses(self.now, parcel.from, parcel.to, &parcel.message);
         }
     }
 
@@ -392,7 +407,7 @@ impl<M: Message> World<M> {
 
     fn record(&mut self, step: Step, what: impl FnOnce() -> What) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.does(self.now, step, what());
+            recorder.does(self.now, step.who, Some(step.clock), what());
         }
     }
 

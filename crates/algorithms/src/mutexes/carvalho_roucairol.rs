@@ -226,22 +226,23 @@ const ABOUT: About = About {
     },
     order: "timestamp among those that ask each other",
     source: "Carvalho, Roucairol, CACM 26(2), 1983",
-    idea: "A permission lasts until its giver asks for it back. Who has everyone's permission goes in \
-           again and again without a message, and asks otherwise only those who have taken theirs \
-           back since. Timestamps decide between two that want in, as with Ricart and Agrawala.",
+    idea: "A permission lasts until its giver asks for it back. Who has everyone's permission goes \
+           in again and again without a message, and asks otherwise only those who have taken \
+           theirs back since. Timestamps decide between two that want in, as with Ricart and \
+           Agrawala.",
     rules: &[
-        "To enter: stamp the request, send it to those whose permission is not here, wait for a reply \
-         from each.",
-        "On a request: defer it if inside, or requesting with the lower (time, id). Else reply: the \
-         permission is theirs.",
+        "To enter: stamp the request, send it to those whose permission is not here, wait for a \
+         reply from each.",
+        "On a request: defer it if inside, or requesting with the lower (time, id). Else reply: \
+         the permission is theirs.",
         "Replying while requesting, to one whose permission was here: send it the own request now.",
         "To leave: reply to all deferred; their permission is theirs again.",
     ],
     known_failures: &[
         "Requests are not granted in the order in which they happened (EM3): who holds all \
          permissions goes in before it hears of an older request.",
-        "While a request is under way, one who holds all permissions can go in any number of times, \
-         and so it can when a process must give a permission back and ask for it again.",
+        "While a request is under way, one who holds all permissions can go in any number of \
+         times, and so it can when a process must give a permission back and ask for it again.",
         "One process that is down stops everyone whom it owes a permission.",
     ],
 };

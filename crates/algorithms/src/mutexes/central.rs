@@ -336,7 +336,11 @@ const ABOUT: About = About {
                     meaning: "a process more, which only coordinates",
                     drops: &[],
                 },
-                Variant { name: "member", meaning: "one of the contenders", drops: &[] },
+                Variant {
+                    name: "member",
+                    meaning: "one of the contenders: 3(N-1)/N messages per entry on average",
+                    drops: &[],
+                },
             ],
             other: Other::Nothing,
         },
@@ -366,17 +370,17 @@ const ABOUT: About = About {
         },
     ],
     costs: Costs {
-        light: "3; 3(N-1)/N with a member",
-        saturated: "3; 3(N-1)/N with a member",
-        worst: "3; 4 with denied",
+        light: "3",
+        saturated: "3 (denied: 4)",
+        worst: "3 (denied: 4)",
         client_delay: "2T",
         sync_delay: "2T",
     },
     order: "arrival at the coordinator",
     source: "folklore",
-    idea: "One process keeps a queue for all. A client asks it, goes in when it is told to, and says \
-           when it has left; the permission is a token that always comes back to the coordinator. It \
-           is the cheapest algorithm in messages, and everything goes through one process.",
+    idea: "One process keeps a queue for all. A client asks it, goes in when it is told to, and \
+           says when it has left; the permission is a token that always comes back to the \
+           coordinator. It costs little, but all of it at one process.",
     rules: &[
         "To enter: send a request to the coordinator and wait for its reply.",
         "On a request: the coordinator replies if nobody is inside, else it queues the request \

@@ -291,10 +291,10 @@ const ABOUT: About = About {
     },
     order: "timestamp",
     source: "Lamport, CACM 21(7), 1978",
-    idea: "Everyone tells everyone of every request and every release, and all keep the same queue, \
-           ordered by timestamp. Who is first in its own queue may still be ignorant of an older \
-           request on its way; once it has heard something later from everyone, over links that keep \
-           order, there is none.",
+    idea: "Everyone tells everyone of every request and every release, and all keep the same \
+           queue, ordered by timestamp. Who is first in its own queue may still be ignorant of an \
+           older request on its way; once it has heard something later from everyone, over links \
+           that keep order, there is none.",
     rules: &[
         "To enter: stamp the request, put it in the own queue, send it to all others.",
         "On a request: put it in the queue and reply.",

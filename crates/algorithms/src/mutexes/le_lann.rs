@@ -118,7 +118,7 @@ impl Mutex for LeLann {
         self.state == State::Keeping
     }
 
-    /// Once the token is on its way it never rests at the holder again, unless nobody else is there.
+    /// Once the token is on its way it never rests at the holder again, unless we are alone.
     fn at_start(&self, start: &Start) -> bool {
         let home = if start.holder() == self.me { State::Keeping } else { State::Outside };
         self.state == home
@@ -185,10 +185,10 @@ const ABOUT: About = About {
     },
     order: "ring",
     source: "Le Lann, IFIP Congress, 1977",
-    idea: "One token goes round the ring of processes, whether or not anybody wants it. Who wants in \
-           waits until it comes by and keeps it for the time inside. Nobody asks for anything, so \
-           nobody is ever told who waits, and each of the others can go in at most once before it is \
-           our turn.",
+    idea: "One token goes round the ring of processes, whether or not anybody wants it. Who wants \
+           in waits until it comes by and keeps it for the time inside. Nobody asks for anything, \
+           so nobody is ever told who waits, and each of the others can go in at most once before \
+           it is our turn.",
     rules: &[
         "In the beginning: the holder passes the token to its successor, unless it is inside.",
         "To enter: wait for the token.",

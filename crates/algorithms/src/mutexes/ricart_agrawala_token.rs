@@ -258,18 +258,19 @@ const ABOUT: About = About {
     },
     order: "cyclic by id",
     source: "Ricart, Agrawala, CACM 26(2), 1983",
-    idea: "The one token lets its holder in. Requests are numbered and go to all; the token knows the \
-           number of the last request that was granted to each. Who leaves looks round the ring of \
-           ids, beginning after itself, for somebody whose request is newer than that, and passes the \
-           token to the first, so that each of the others goes in at most once before us.",
+    idea: "The one token lets its holder in. Requests are numbered and go to all; the token knows \
+           the number of the last request that was granted to each. Who leaves looks round the \
+           ring of ids, beginning after itself, for somebody whose request is newer than that, and \
+           passes the token to the first, so that each of the others goes in at most once before \
+           us.",
     rules: &[
         "To enter: with the token, go in; else number the request, send it to all others, and wait \
          for the token.",
         "On a request: remember its number in R, unless a later one is there. If the token is here \
          and nobody is inside: test.",
         "To leave: set our T to the number of our request, and test.",
-        "Test: send the token to the first k of i+1, i+2, ..., i-1 whose R[k] is newer than T[k]; if \
-         there is none, keep it.",
+        "Test: send the token to the first k of i+1, i+2, ..., i-1 whose R[k] is newer than T[k]; \
+         if there is none, keep it.",
     ],
     known_failures: &[
         "Requests are not granted in the order in which they happened (EM3), but round the ring.",

@@ -322,16 +322,16 @@ const ABOUT: About = About {
     order: "the token's queue",
     source: "Suzuki, Kasami, ACM TOCS 3(4), 1985",
     idea: "The one token lets its holder in. Everyone counts its requests and tells all others the \
-           count, and the token says how many of them have been granted to each; where the two differ, \
-           somebody waits. Who leaves adds the waiting that it knows of to the queue in the token and \
-           passes both to the first.",
+           count, and the token says how many of them have been granted to each; where the two \
+           differ, somebody waits. Who leaves adds the waiting that it knows of to the queue in \
+           the token and passes both to the first.",
     rules: &[
-        "To enter: with the token, go in; else count the request, send its number to all others, and \
-         wait for the token.",
-        "On a request: remember its number in RN, unless a later one is there. If the token is here, \
-         nobody is inside, and RN is LN + 1: send the token.",
-        "To leave: set our LN to our RN, append all that wait and are not in Q, and send the token to \
-         the head of Q, or keep it.",
+        "To enter: with the token, go in; else count the request, send its number to all others, \
+         and wait for the token.",
+        "On a request: remember its number in RN, unless a later one is there. If the token is \
+         here, nobody is inside, and RN is LN + 1: send the token.",
+        "To leave: set our LN to our RN, append all that wait and are not in Q, and send the token \
+         to the head of Q, or keep it.",
     ],
     known_failures: &[
         "Requests are not granted in the order in which they happened (EM3): it depends on which \

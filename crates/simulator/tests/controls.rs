@@ -1,0 +1,107 @@
+//! What is broken is found broken, and what is not is not.
+
+use mutua_algorithms::{Claim, Kind, Links, NodeId, Setup, registry};
+use mutua_simulator::{Distribution, Load, Network, Outage, Plan, Report, Who, Workload, simulate};
+
+const T: u64 = 1_000_000;
+
+/// Everyone rests for a while between its requests: enough contention, in ever new orders.
+fn contended(setup: Setup, latency: Distribution) -> Plan {
+    let think = Distribution::Exponential { mean: 8 * T };
+    let workload =
+        Workload { load: Load::Think(think), who: Who::All, hold: Distribution::Constant(T / 2) };
+    let mut plan = Plan::new(setup, Network::new(latency), workload, 2000);
+    plan.warm_up = Some(0);
+    plan
+}
+
+fn run(name: &str, plan: &Plan) -> Report {
+    simulate(name, plan).expect("a registered name").expect("a system that can start")
+}
+
+fn is_violated(name: &str, plan: &Plan, claims: &[Claim]) -> bool {
+    (1..=10).any(|seed| {
+        let report = run(name, &Plan { seed, ..plan.clone() });
+        report.violations.iter().any(|violation| claims.contains(&violation.property))
+    })
+}
+
+const EXPONENTIAL: Distribution = Distribution::Exponential { mean: T };
+
+#[test]
+fn nothing_is_violated_on_the_links_that_an_algorithm_asks_for() {
+    for about in registry::ALGORITHMS.iter().filter(|about| about.kind == Kind::Mutex) {
+        if about.control {
+            continue;
+        }
+        for nodes in [1, 2, 5, 9] {
+            let mut plan = contended(Setup::new(nodes), EXPONENTIAL);
+            plan.network.fifo = about.links == Links::Fifo;
+            for seed in 1..=3 {
+                plan.seed = seed;
+                let report = run(about.name, &plan);
+                let system = format!("{}, {nodes} processes, seed {seed}", about.name);
+                assert_eq!(report.violations, [], "{system}");
+                assert_eq!((report.nonsense, report.entries), (0, 2000), "{system}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lamport_loses_safety_or_stops_on_links_that_reorder() {
+    let mut plan = contended(Setup::new(5), EXPONENTIAL);
+    plan.network.fifo = false;
+    assert!(is_violated("lamport", &plan, &[Claim::Safety, Claim::DeadlockFree]));
+}
+
+#[test]
+fn the_bakery_without_choice_lets_two_in() {
+    let plan = contended(Setup::new(4), EXPONENTIAL);
+    assert!(is_violated("bakery-naive", &plan, &[Claim::Safety]));
+}
+
+#[test]
+fn ricart_agrawala_with_plain_replies_breaks_the_order() {
+    // A reply overtakes the request that its sender made before; without the clock on it, the next
+    // request of its receiver is stamped too low. It takes a receiver in a hurry and slow messages.
+    let latency = Distribution::LogNormal { mean: T, sigma: 2.0 };
+    let mut plan = contended(Setup::new(5).with("replies", "plain"), latency);
+    plan.workload.load = Load::Think(Distribution::Exponential { mean: T / 10 });
+    plan.workload.hold = Distribution::ZERO;
+    plan.network.fifo = false;
+    assert!(is_violated("ricart-agrawala", &plan, &[Claim::Ordering]));
+    plan.setup = Setup::new(5);
+    assert!(!is_violated("ricart-agrawala", &plan, &[Claim::Ordering]));
+}
+
+#[test]
+fn a_lost_message_stops_everybody() {
+    let mut plan = contended(Setup::new(4), Distribution::Constant(T));
+    plan.network.loss = 0.01;
+    for name in ["ricart-agrawala", "raymond", "central", "le-lann"] {
+        assert!(is_violated(name, &plan, &[Claim::DeadlockFree, Claim::Liveness]), "{name}");
+    }
+}
+
+#[test]
+fn a_crash_of_the_holder_stops_everybody() {
+    let mut plan = contended(Setup::new(4), Distribution::Constant(T));
+    plan.workload = Workload::saturated(Distribution::Constant(T));
+    plan.network.outages = (0..4)
+        .map(|node| Outage { node: NodeId(node), from: 40 * T, until: None })
+        .take(2)
+        .collect();
+    assert!(is_violated("ricart-agrawala", &plan, &[Claim::DeadlockFree]));
+    assert!(is_violated("suzuki-kasami", &plan, &[Claim::DeadlockFree]));
+}
+
+#[test]
+fn a_process_that_comes_back_with_the_token_makes_it_two() {
+    let mut plan = contended(Setup::new(4), Distribution::Constant(T));
+    plan.workload = Workload::saturated(Distribution::Constant(T));
+    // Process 0 has the token at the start, and again when it is made anew.
+    let outage = Outage { node: NodeId(0), from: 9 * T + T / 2, until: Some(10 * T + T / 4) };
+    plan.network.outages.push(outage);
+    assert!(is_violated("naimi-trehel", &plan, &[Claim::Safety, Claim::Fence]));
+}

@@ -1,0 +1,98 @@
+//! Elections: messages, turn-around, E1 and E2.
+
+use mutua_algorithms::{Claim, Kind, NodeId, Setup, registry};
+use mutua_simulator::{Distribution, ElectionPlan, ElectionReport, Network, Outage, elect};
+
+const T: u64 = 1_000_000;
+
+fn plan(nodes: u32, starters: &[u32]) -> ElectionPlan {
+    ElectionPlan {
+        setup: Setup::new(nodes),
+        network: Network::new(Distribution::Constant(T)),
+        starters: starters.iter().copied().map(NodeId).collect(),
+        transmission: None,
+        handling: None,
+        seed: 1,
+    }
+}
+
+fn run(name: &str, plan: &ElectionPlan) -> ElectionReport {
+    elect(name, plan).expect("a registered name").expect("it can start")
+}
+
+fn has(name: &str) -> bool {
+    registry::about(name).is_some()
+}
+
+#[test]
+fn every_election_agrees_whoever_starts_and_at_any_latency() {
+    for about in registry::ALGORITHMS.iter().filter(|about| about.kind == Kind::Election) {
+        for nodes in [1, 2, 5, 10] {
+            let all: Vec<_> = (0..nodes).collect();
+            for starters in [&all[..1], &all[nodes as usize / 2..], &all] {
+                let mut plan = plan(nodes, starters);
+                for seed in 1..=5 {
+                    plan.seed = seed;
+                    let report = run(about.name, &plan);
+                    assert_eq!(report.violations, [], "{} of {nodes}, {starters:?}", about.name);
+                    assert_eq!(report.elected, Some(nodes - 1), "{} of {nodes}", about.name);
+                    plan.network = Network::new(Distribution::Uniform { low: T / 2, high: T });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_bully_needs_n_minus_2_messages_at_best_and_one_more_to_probe_the_dead() {
+    let mut plan = plan(10, &[8]);
+    plan.setup.crashed = vec![NodeId(9)];
+    let report = run("bully", &plan);
+    // The second highest asks the dead one, hears nothing for 2T and a handling, and tells eight.
+    assert_eq!((report.messages, report.elected), (9, Some(8)));
+    assert!((report.turnaround.unwrap() - 3.1).abs() < 0.01, "{:?}", report.turnaround);
+}
+
+#[test]
+fn the_bully_needs_n_squared_minus_n_minus_1_messages_at_worst() {
+    let mut plan = plan(6, &[0]);
+    plan.setup.crashed = vec![NodeId(5)];
+    let report = run("bully", &plan);
+    assert_eq!(report.elected, Some(4));
+    assert!(report.messages <= 6 * 6 - 6 - 1, "{}", report.messages);
+}
+
+#[test]
+fn the_ring_election_costs_what_the_textbook_says() {
+    if !has("chang-roberts") {
+        return;
+    }
+    for nodes in [2, 5, 10, 31] {
+        // The starter next after the highest: its id travels N-1 steps before it is replaced.
+        assert_eq!(run("chang-roberts", &plan(nodes, &[0])).messages, u64::from(3 * nodes - 1));
+        assert_eq!(run("chang-roberts", &plan(nodes, &[nodes - 1])).messages, u64::from(2 * nodes));
+    }
+}
+
+#[test]
+fn a_bound_that_does_not_hold_can_elect_two() {
+    let mut plan = plan(6, &[0, 1, 2, 3, 4]);
+    plan.network = Network::new(Distribution::Exponential { mean: T });
+    plan.transmission = Some(T / 2);
+    let violated = (1..=50).any(|seed| {
+        let report = run("bully", &ElectionPlan { seed, ..plan.clone() });
+        report.violations.iter().any(|violation| violation.property == Claim::Agreement)
+            || report.nonsense > 0
+    });
+    assert!(violated);
+}
+
+#[test]
+fn a_process_that_comes_back_takes_over_if_it_is_the_highest() {
+    let mut plan = plan(5, &[0]);
+    plan.setup.crashed = vec![NodeId(4)];
+    plan.network.outages.push(Outage { node: NodeId(4), from: 0, until: Some(100 * T) });
+    assert_eq!(run("bully", &plan).elected, Some(4));
+    plan.setup.settings.set("takeover", "no");
+    assert_eq!(run("bully", &plan).elected, Some(3));
+}
