@@ -1,6 +1,7 @@
 //! The subcommands, one a file.
 
 mod algorithms;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -12,6 +13,8 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// List the algorithms, or show one's page.
     Algorithms(algorithms::Arguments),
+    /// Simulate one algorithm and compare with theory.
+    Simulate(Box<simulate::Arguments>),
 }
 
 impl Command {
@@ -19,6 +22,7 @@ impl Command {
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
+            Self::Simulate(arguments) => simulate::run(&arguments),
         }
     }
 }
