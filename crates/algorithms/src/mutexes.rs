@@ -15,8 +15,8 @@ mod neilsen_mizuno;
 mod raymond;
 mod ricart_agrawala;
 mod ricart_agrawala_token;
-mod suzuki_kasami;
 mod sanders;
+mod suzuki_kasami;
 
 pub use bakery::Bakery;
 pub use bakery_naive::BakeryNaive;
@@ -33,5 +33,5 @@ pub use neilsen_mizuno::NeilsenMizuno;
 pub use raymond::Raymond;
 pub use ricart_agrawala::RicartAgrawala;
 pub use ricart_agrawala_token::RicartAgrawalaToken;
-pub use suzuki_kasami::SuzukiKasami;
 pub use sanders::Sanders;
+pub use suzuki_kasami::SuzukiKasami;
