@@ -55,7 +55,8 @@ impl Task {
 
     fn head(&self, trail: &Trail) -> Result<Head, StartError> {
         let processes = self.processes()?;
-        let mut head = Head::new(&self.name, (0..processes).map(NodeId::from).map(name_of).collect());
+        let mut head =
+            Head::new(&self.name, (0..processes).map(NodeId::from).map(name_of).collect());
         head.setup = self.system.setup.clone();
         head.links = self.system.links;
         head.flags = trail.flags.clone();

@@ -150,9 +150,7 @@ impl<'a> Teller<'a> {
                 wire.push(bare);
                 (to, What::Duplicate(message))
             }
-            Action::Lose { from, to, packet } => {
-                (to, What::Lose(self.take(from, to, packet)))
-            }
+            Action::Lose { from, to, packet } => (to, What::Lose(self.take(from, to, packet))),
         };
         self.send(at, taken.effect);
         let place = usize::from(at);
