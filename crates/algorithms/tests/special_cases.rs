@@ -1,5 +1,5 @@
-//! Sanders' algorithm costs exactly what the algorithms cost whose sets it is given, and is as safe as
-//! its sets are.
+//! Sanders' algorithm costs exactly what the algorithms cost whose sets it is given, and is as safe
+//! as its sets are.
 
 use std::collections::VecDeque;
 

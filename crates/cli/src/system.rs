@@ -77,9 +77,7 @@ fn sets_file(settings: &Settings) -> Option<&str> {
 fn sets(path: &str) -> Result<SetsOf> {
     let text = fs::read_to_string(path)
         .with_context(|| {
-            format!(
-                "`sets={path}`: it is none of ricart-agrawala, maekawa, central, and no file to read"
-            )
+            format!("sets: `{path}` is none of the sets with a name, and no file to read")
         })
         .map_err(|error| usage(format!("{error:#}")))?;
     SetsOf::parse(&text).map_err(|error| usage(format!("{path}: {error}")))
@@ -171,6 +169,6 @@ mod tests {
         assert_eq!(arguments("sets=central").setup(5).unwrap().sets, None);
         let refusal = arguments("sets=/no/such/file").setup(5).unwrap_err();
         assert!(refusal.downcast_ref::<crate::exit::Usage>().is_some());
-        assert!(refusal.to_string().contains("`sets=/no/such/file`"), "{refusal}");
+        assert!(refusal.to_string().contains("`/no/such/file`"), "{refusal}");
     }
 }
