@@ -60,6 +60,8 @@ pub(crate) struct Delivery {
     pub(crate) packet: u32,
     /// The outbox without it.
     pub(crate) rest: u32,
+    /// The outbox with a copy of it behind everything, where messages are duplicated.
+    pub(crate) twice: u32,
 }
 
 /// A message on its way.
@@ -143,6 +145,8 @@ pub(crate) struct Rules {
     pub(crate) tells: bool,
     /// Whether processes crash or come back.
     pub(crate) crashes: bool,
+    /// Whether messages are duplicated.
+    pub(crate) duplicates: bool,
     /// Who is inside at the start.
     pub(crate) inside: Option<NodeId>,
 }
@@ -347,7 +351,14 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
                 let mut rest = links.clone();
                 let packet = rest[to].remove(place);
                 let rest = self.close(rest);
-                deliveries.push(Delivery { to: to as u8, packet, rest });
+                let twice = if self.rules.duplicates {
+                    let mut twice = links.clone();
+                    twice[to].push(packet);
+                    self.close(twice)
+                } else {
+                    outbox
+                };
+                deliveries.push(Delivery { to: to as u8, packet, rest, twice });
             }
         }
         deliveries

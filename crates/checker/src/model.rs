@@ -93,6 +93,7 @@ impl Model {
             ghost: build.ghost,
             tells: tells > 0,
             crashes: system.faults.crashes + system.faults.restarts > 0,
+            duplicates: system.faults.duplicates > 0,
             inside: start.inside(),
         };
         let mut catalogue = CatalogueOf::new(rules, actors);
