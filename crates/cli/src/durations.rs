@@ -1,16 +1,9 @@
 //! Durations as people write them: `1ms`, `0.5s`, `10us`; and distributions of them.
 
-use std::time::Duration;
-
 use mutua_simulator::Distribution;
 
 const UNITS: [(&str, f64); 7] =
     [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
-
-/// Reads a duration.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    nanoseconds(text).map(Duration::from_nanos)
-}
 
 /// Reads a duration as a number of nanoseconds.
 pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {

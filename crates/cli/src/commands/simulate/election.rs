@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use mutua_algorithms::{About, Election, NodeId, Setup, registry};
-use mutua_simulator::{ElectionPlan, ElectionReport, ElectionRun, Interval};
+use mutua_algorithms::{About, NodeId, Setup};
+use mutua_simulator::{ElectionPlan, ElectionReport, Interval, elect};
 use serde::Serialize;
 
 use super::{Arguments, NODES, run::TraceFile};
@@ -31,8 +31,16 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     for number in 0..arguments.runs {
         let plan = ElectionPlan { seed: plan.seed + number, ..plan.clone() };
         let trace = arguments.trace.as_deref().filter(|_| number == 0);
-        let report = registry::visit_election(about.name, One { plan, trace });
-        reports.push(report.context("no such election")??);
+        let trace = trace.map(TraceFile::new).transpose()?;
+        let report = match &trace {
+            None => elect(about.name, &plan, None),
+            Some(trace) => {
+                elect(about.name, &plan, Some(&|name, start| trace.recorder(name, start)))
+            }
+        };
+        let report = report.context("no such election")?;
+        reports.push(report.map_err(|error| usage(error.to_string()))?);
+        trace.map_or(Ok(()), TraceFile::finish)?;
     }
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&json(&reports))?);
@@ -71,25 +79,6 @@ fn starters(text: Option<&str>, setup: &Setup) -> Result<Vec<NodeId>> {
             let wrong = |_| usage(format!("--starters takes ids as 0,3 or all, not `{list}`"));
             Ok(ids.map_err(wrong)?.into_iter().map(NodeId).collect())
         }
-    }
-}
-
-struct One<'a> {
-    plan: ElectionPlan,
-    trace: Option<&'a str>,
-}
-
-impl registry::ElectionVisitor for One<'_> {
-    type Output = Result<ElectionReport>;
-
-    fn visit<E: Election>(self) -> Self::Output {
-        let trace = self.trace.map(TraceFile::new).transpose()?;
-        let run = ElectionRun::<E>::new(self.plan, |start| {
-            trace.as_ref().map(|trace| trace.recorder(E::ABOUT.name, start))
-        });
-        let report = run.map_err(|error| usage(error.to_string()))?.run_to_end();
-        trace.map_or(Ok(()), TraceFile::finish)?;
-        Ok(report)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use mutua_algorithms::About;
-use mutua_simulator::{Expected, Interval, Plan, Report, Theory, TheoryLoad, theory};
+use mutua_simulator::{Expected, Interval, Plan, Quantiles, Report, Theory, TheoryLoad, theory};
 use serde::Serialize;
 
 /// What all seeds together have shown.
@@ -133,6 +133,8 @@ impl Outcome {
         merged.throughput = mean_of(|report| Some(report.throughput));
         merged.utilisation = mean_of(|report| Some(report.utilisation));
         merged.jain = mean_of(|report| Some(report.jain));
+        merged.waiting_time = self.mean_quantiles(|report| report.waiting_time);
+        merged.response_time = self.mean_quantiles(|report| report.response_time);
         let reports = || self.reports.iter();
         merged.entries = reports().map(|report| report.entries).sum();
         merged.max_bypass = reports().map(|report| report.max_bypass).max().unwrap_or(0);
@@ -140,6 +142,20 @@ impl Outcome {
         merged.violation_count = reports().map(|report| report.violation_count).sum();
         merged.events = self.events();
         merged
+    }
+
+    /// Quantiles over all runs: the mean of each, the longest of all.
+    fn mean_quantiles(&self, of: impl Fn(&Report) -> Option<Quantiles>) -> Option<Quantiles> {
+        let all: Vec<_> = self.reports.iter().filter_map(of).collect();
+        let mean =
+            |figure: fn(&Quantiles) -> f64| all.iter().map(figure).sum::<f64>() / all.len() as f64;
+        (!all.is_empty()).then(|| Quantiles {
+            mean: mean(|times| times.mean),
+            p50: mean(|times| times.p50),
+            p90: mean(|times| times.p90),
+            p99: mean(|times| times.p99),
+            max: all.iter().map(|times| times.max).fold(0.0, f64::max),
+        })
     }
 
     pub(super) fn json(&self, per_node: bool) -> Json<'_> {

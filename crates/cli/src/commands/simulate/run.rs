@@ -10,15 +10,12 @@ use std::{
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mutua_algorithms::{About, Mutex, Start, registry};
-use mutua_simulator::{Plan, Recorder, Report, Simulation};
+use mutua_algorithms::{About, Start};
+use mutua_simulator::{Plan, Recorder, simulate_watched};
 use mutua_trace::{Event, Header, Unit, WriteError, Writer};
 
 use super::{Arguments, Outcome};
 use crate::exit::usage;
-
-/// Events between two looks at the clock.
-const SLICE: u64 = 1 << 18;
 
 pub(super) fn all_seeds(
     arguments: &Arguments,
@@ -31,40 +28,25 @@ pub(super) fn all_seeds(
         let plan = Plan { seed, ..plan.clone() };
         // The trace is that of the first seed.
         let trace = arguments.trace.as_deref().filter(|_| number == 0);
-        let run = One { plan, trace };
-        let (report, time) = registry::visit_mutex(about.name, run).context("no such mutex")??;
-        outcome.add(report, time);
+        let trace = trace.map(TraceFile::new).transpose()?;
+        let (begin, bar) = (Instant::now(), Bar::new());
+        let mut progress = |share, events| bar.show(share, events, begin.elapsed());
+        let report = match &trace {
+            None => simulate_watched(about.name, &plan, None, &mut progress),
+            Some(trace) => {
+                let make = |name, start: &_| trace.recorder(name, start);
+                simulate_watched(about.name, &plan, Some(&make), &mut progress)
+            }
+        };
+        let time = begin.elapsed();
+        bar.clear();
+        let report = report.context("no such mutual exclusion algorithm")?;
+        outcome.add(report.map_err(|error| usage(error.to_string()))?, time);
+        trace.map_or(Ok(()), TraceFile::finish)?;
     }
     Ok(outcome)
 }
 
-struct One<'a> {
-    plan: Plan,
-    trace: Option<&'a str>,
-}
-
-impl registry::MutexVisitor for One<'_> {
-    type Output = Result<(Report, Duration)>;
-
-    fn visit<M: Mutex>(self) -> Self::Output {
-        let trace = self.trace.map(TraceFile::new).transpose()?;
-        let simulation = Simulation::<M>::with_recorder(self.plan, |start| {
-            trace.as_ref().map(|trace| trace.recorder(M::ABOUT.name, start))
-        });
-        let mut simulation = simulation.map_err(|error| usage(error.to_string()))?;
-        let begin = Instant::now();
-        let bar = Bar::new();
-        while simulation.run(SLICE) {
-            bar.show(simulation.progress(), simulation.events(), begin.elapsed());
-        }
-        bar.clear();
-        let time = begin.elapsed();
-        let report = simulation.report();
-        drop(simulation);
-        trace.map_or(Ok(()), TraceFile::finish)?;
-        Ok((report, time))
-    }
-}
 
 /// Where the events of a run go.
 #[derive(Clone)]
