@@ -1,6 +1,7 @@
 //! The subcommands, one a file.
 
 mod algorithms;
+mod check;
 
 use std::process::ExitCode;
 
@@ -12,6 +13,9 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// List the algorithms, or show one's page.
     Algorithms(algorithms::Arguments),
+
+    /// Explore every interleaving of a small system.
+    Check(Box<check::Arguments>),
 }
 
 impl Command {
@@ -19,6 +23,7 @@ impl Command {
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
+            Self::Check(arguments) => check::run(&arguments),
         }
     }
 }
