@@ -99,3 +99,9 @@ fn with_plain_replies_ricart_agrawala_grants_out_of_order() {
     let plain = Some(("replies", "plain"));
     assert!(refuted("ricart-agrawala", plain, Links::Any, Claim::Ordering));
 }
+
+#[test]
+fn votes_that_are_never_taken_back_deadlock() {
+    assert!(refuted("maekawa-basic", None, Links::Fifo, Claim::DeadlockFree));
+    assert!(refuted("majority", None, Links::Fifo, Claim::DeadlockFree));
+}

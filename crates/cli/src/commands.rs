@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod check;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -16,6 +17,8 @@ pub(crate) enum Command {
 
     /// Explore every interleaving of a small system.
     Check(Box<check::Arguments>),
+    /// Simulate one algorithm and compare with theory.
+    Simulate(Box<simulate::Arguments>),
 }
 
 impl Command {
@@ -24,6 +27,7 @@ impl Command {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
             Self::Check(arguments) => check::run(&arguments),
+            Self::Simulate(arguments) => simulate::run(&arguments),
         }
     }
 }

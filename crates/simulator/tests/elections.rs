@@ -17,7 +17,7 @@ fn plan(nodes: u32, starters: &[u32]) -> ElectionPlan {
 }
 
 fn run(name: &str, plan: &ElectionPlan) -> ElectionReport {
-    elect(name, plan).expect("a registered name").expect("it can start")
+    elect(name, plan, None).expect("a registered name").expect("it can start")
 }
 
 fn has(name: &str) -> bool {

@@ -149,7 +149,7 @@ impl System {
             let flags: Vec<_> = flags.iter().map(u32::to_string).collect();
             lines.push(format!("flags {}", flags.join(" ")));
         }
-        for sets in &self.setup.sets {
+        if let Some(sets) = &self.setup.sets {
             for node in (0..sets.nodes()).map(NodeId) {
                 let (name, asks) = (names.name(node), names.list(sets.request(node)));
                 lines.push(format!("asks {name}: {asks}"));
