@@ -74,6 +74,13 @@ pub struct Search {
     pub stopped: Option<Stop>,
 }
 
+impl Search {
+    /// Whether it ended at a limit, with more to be seen.
+    pub fn is_limited(&self) -> bool {
+        self.stopped.is_some_and(|stop| stop != Stop::Found)
+    }
+}
+
 /// What was found of a property.
 #[derive(Clone, Debug)]
 pub struct Verdict {
@@ -121,7 +128,9 @@ pub fn check(task: &Task, progress: &mut dyn FnMut(&Progress)) -> Result<Report,
     let wanted = properties(task, about);
     let mut checker = Checker { task, about, progress, report: Report::new(task, about) };
     let plain: Vec<_> = wanted.iter().copied().filter(|&claim| ghost(claim).is_none()).collect();
-    checker.check_group(Ghost::None, &plain)?;
+    if !plain.is_empty() {
+        checker.check_group(Ghost::None, &plain)?;
+    }
     for &claim in &wanted {
         if let Some(ghost) = ghost(claim) {
             checker.check_group(ghost, &[claim])?;

@@ -46,7 +46,7 @@ impl Task {
         // What else goes wrong on the way is expected too, once it has been seen.
         let seen = script.play()?;
         let expected: Vec<_> = seen.moments.iter().filter_map(expectation_of).collect();
-        let lines = expected.into_iter().map(|expectation| Item::Expect(expectation));
+        let lines = expected.into_iter().map(Item::Expect);
         let lines = lines.map(|item| mutua_trace::script::Line { number: 0, item });
         script.lines.extend(lines);
         let played = script.play()?;
@@ -83,7 +83,7 @@ fn expectation_of(moment: &mutua_trace::script::Moment) -> Option<Expectation> {
 
 fn command(step: &Happening) -> Command {
     let at = step.at;
-    let which = |message: &Message| Which { kind: None, nth: message.nth };
+    let which = |message: &Message| Which { kind: Some(message.kind.to_owned()), nth: message.nth };
     match &step.what {
         What::Event(Event::Request) => Command::Request(at),
         What::Event(Event::Release) => Command::Exit(at),

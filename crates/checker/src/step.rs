@@ -215,8 +215,8 @@ impl<'a> Stepper<'a> {
         let Some(elected) = self.look(next[node]).coordinator else { return 0 };
         let mut officers = 0;
         let mut higher = false;
-        for other in 0..self.model.processes {
-            let look = self.look(next[other]);
+        for (other, &local) in next[..self.model.processes].iter().enumerate() {
+            let look = self.look(local);
             if look.down {
                 continue;
             }

@@ -57,7 +57,8 @@ pub struct Message {
     pub kind: &'static str,
     /// What it carries.
     pub fields: Fields,
-    /// Its place among those under way from the same sender to the same receiver, from 1.
+    /// Its place among those of its kind that are under way from the same sender to the same
+    /// receiver, from 1.
     pub nth: usize,
 }
 
@@ -143,11 +144,11 @@ impl<'a> Teller<'a> {
                 (to, What::Deliver(self.take(from, to, packet)))
             }
             Action::Duplicate { from, to, packet } => {
+                let wire = self.wires[usize::from(from)][usize::from(to)].clone();
                 let message = self.take(from, to, packet);
+                self.wires[usize::from(from)][usize::from(to)] = wire;
                 let bare = self.stepper.model().catalogue().bare(packet);
-                let wire = &mut self.wires[usize::from(from)][usize::from(to)];
-                wire.insert(message.nth - 1, bare);
-                wire.push(bare);
+                self.wires[usize::from(from)][usize::from(to)].push(bare);
                 (to, What::Duplicate(message))
             }
             Action::Lose { from, to, packet } => (to, What::Lose(self.take(from, to, packet))),
@@ -173,8 +174,9 @@ impl<'a> Teller<'a> {
         let place = place.expect("a message that arrives was sent");
         wire.remove(place);
         let words = catalogue.words(packet);
-        let from = NodeId(from.into());
-        Message { from, kind: words.kind, fields: words.fields, nth: place + 1 }
+        let same_kind = |&&other: &&u32| catalogue.words(other).kind == words.kind;
+        let nth = 1 + wire[..place].iter().filter(same_kind).count();
+        Message { from: NodeId(from.into()), kind: words.kind, fields: words.fields, nth }
     }
 
     fn send(&mut self, from: u8, effect: u32) {
