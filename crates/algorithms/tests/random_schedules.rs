@@ -135,3 +135,9 @@ fn without_either_correction_maekawa_deadlocks() {
 fn a_request_that_has_arrived_can_be_overtaken_twice_where_no_bound_is_claimed() {
     assert!(refuted("naimi-trehel", None, Links::Any, Claim::BoundedBypass));
 }
+
+#[test]
+fn votes_that_are_never_taken_back_deadlock() {
+    assert!(refuted("maekawa-basic", None, Links::Fifo, Claim::DeadlockFree));
+    assert!(refuted("majority", None, Links::Fifo, Claim::DeadlockFree));
+}

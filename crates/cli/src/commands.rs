@@ -1,6 +1,8 @@
 //! The subcommands, one a file.
 
 mod algorithms;
+mod check;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -12,6 +14,11 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// List the algorithms, or show one's page.
     Algorithms(algorithms::Arguments),
+
+    /// Explore every interleaving of a small system.
+    Check(Box<check::Arguments>),
+    /// Simulate one algorithm and compare with theory.
+    Simulate(Box<simulate::Arguments>),
 }
 
 impl Command {
@@ -19,6 +26,8 @@ impl Command {
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
+            Self::Check(arguments) => check::run(&arguments),
+            Self::Simulate(arguments) => simulate::run(&arguments),
         }
     }
 }
