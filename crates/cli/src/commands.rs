@@ -1,6 +1,7 @@
 //! The subcommands, one a file.
 
 mod algorithms;
+mod replay;
 
 use std::process::ExitCode;
 
@@ -12,6 +13,8 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// List the algorithms, or show one's page.
     Algorithms(algorithms::Arguments),
+    /// Play a worked example step by step; without a name, list them.
+    Replay(replay::Arguments),
 }
 
 impl Command {
@@ -19,6 +22,7 @@ impl Command {
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
+            Self::Replay(arguments) => replay::run(&arguments),
         }
     }
 }
