@@ -22,7 +22,7 @@ pub(crate) enum Action {
     Happen { node: u8, event: Event },
     /// A message arrives.
     Deliver { from: u8, to: u8, packet: u32 },
-    /// A message arrives, and will arrive again.
+    /// A message will arrive once more, behind all others.
     Duplicate { from: u8, to: u8, packet: u32 },
     /// A message is lost.
     Lose { from: u8, to: u8, packet: u32 },
@@ -135,7 +135,7 @@ impl<'a> Stepper<'a> {
     ) {
         let outbox = self.model.processes + node;
         for place in self.deliveries_of(state[outbox]) {
-            let Delivery { to, packet, rest } = self.deliveries.items[place];
+            let Delivery { to, packet, rest, twice } = self.deliveries.items[place];
             let outcome = self.receive(state[to as usize], packet);
             let (from, effect) = (node as u8, outcome.effect);
             next.copy_from_slice(state);
@@ -148,9 +148,9 @@ impl<'a> Stepper<'a> {
             }
             next.copy_from_slice(state);
             if self.pay(Cost::Duplicate, next) {
-                let broken = self.apply(next, to as usize, outcome);
+                next[outbox] = twice;
                 let action = Action::Duplicate { from, to, packet };
-                visit(Step { action, state: next, effect, broken });
+                visit(Step { action, state: next, effect: NOTHING, broken: 0 });
             }
             next.copy_from_slice(state);
             if self.pay(Cost::Loss, next) {
@@ -215,8 +215,8 @@ impl<'a> Stepper<'a> {
         let Some(elected) = self.look(next[node]).coordinator else { return 0 };
         let mut officers = 0;
         let mut higher = false;
-        for other in 0..self.model.processes {
-            let look = self.look(next[other]);
+        for (other, &local) in next[..self.model.processes].iter().enumerate() {
+            let look = self.look(local);
             if look.down {
                 continue;
             }

@@ -1,7 +1,9 @@
 //! The subcommands, one a file.
 
 mod algorithms;
+mod check;
 mod replay;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -13,8 +15,15 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// List the algorithms, or show one's page.
     Algorithms(algorithms::Arguments),
+
+    /// Explore every interleaving of a small system.
+    Check(Box<check::Arguments>),
+
     /// Play a worked example step by step; without a name, list them.
     Replay(replay::Arguments),
+
+    /// Simulate one algorithm and compare with theory.
+    Simulate(Box<simulate::Arguments>),
 }
 
 impl Command {
@@ -22,7 +31,9 @@ impl Command {
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
+            Self::Check(arguments) => check::run(&arguments),
             Self::Replay(arguments) => replay::run(&arguments),
+            Self::Simulate(arguments) => simulate::run(&arguments),
         }
     }
 }

@@ -306,6 +306,12 @@ impl<M: Message> World<M> {
         }
     }
 
+    /// There were as many events as there may be.
+    pub(crate) fn cut(&mut self) {
+        self.measures.close(self.now);
+        self.stage = Stage::Over;
+    }
+
     /// Nothing more will happen, or nothing that helps: who waits now waits for ever.
     pub(crate) fn end(&mut self, waiting: impl Iterator<Item = NodeId>) {
         self.measures.close(self.now);

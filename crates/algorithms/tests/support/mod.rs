@@ -4,5 +4,6 @@
 pub mod checks;
 pub mod cluster;
 pub mod dice;
+pub mod electorate;
 pub mod network;
 pub mod setups;
