@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod check;
+mod replay;
 mod simulate;
 
 use std::process::ExitCode;
@@ -17,6 +18,10 @@ pub(crate) enum Command {
 
     /// Explore every interleaving of a small system.
     Check(Box<check::Arguments>),
+
+    /// Play a worked example step by step; without a name, list them.
+    Replay(replay::Arguments),
+
     /// Simulate one algorithm and compare with theory.
     Simulate(Box<simulate::Arguments>),
 }
@@ -27,6 +32,7 @@ impl Command {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
             Self::Check(arguments) => check::run(&arguments),
+            Self::Replay(arguments) => replay::run(&arguments),
             Self::Simulate(arguments) => simulate::run(&arguments),
         }
     }
