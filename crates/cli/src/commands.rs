@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod check;
+mod compare;
 mod simulate;
 
 use std::process::ExitCode;
@@ -17,6 +18,8 @@ pub(crate) enum Command {
 
     /// Explore every interleaving of a small system.
     Check(Box<check::Arguments>),
+    /// Compare algorithms over sizes and loads, as one page with plots.
+    Compare(compare::Arguments),
     /// Simulate one algorithm and compare with theory.
     Simulate(Box<simulate::Arguments>),
 }
@@ -27,6 +30,7 @@ impl Command {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
             Self::Check(arguments) => check::run(&arguments),
+            Self::Compare(arguments) => compare::run(&arguments),
             Self::Simulate(arguments) => simulate::run(&arguments),
         }
     }
