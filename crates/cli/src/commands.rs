@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod check;
+mod compare;
 mod replay;
 mod simulate;
 
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     /// Play a worked example step by step; without a name, list them.
     Replay(replay::Arguments),
 
+    /// Compare algorithms over sizes and loads, as one page with plots.
+    Compare(compare::Arguments),
     /// Simulate one algorithm and compare with theory.
     Simulate(Box<simulate::Arguments>),
 }
@@ -33,6 +36,7 @@ impl Command {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
             Self::Check(arguments) => check::run(&arguments),
             Self::Replay(arguments) => replay::run(&arguments),
+            Self::Compare(arguments) => compare::run(&arguments),
             Self::Simulate(arguments) => simulate::run(&arguments),
         }
     }
