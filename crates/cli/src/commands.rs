@@ -2,6 +2,8 @@
 
 mod algorithms;
 mod check;
+mod compare;
+mod replay;
 mod simulate;
 
 use std::process::ExitCode;
@@ -17,6 +19,12 @@ pub(crate) enum Command {
 
     /// Explore every interleaving of a small system.
     Check(Box<check::Arguments>),
+
+    /// Play a worked example step by step; without a name, list them.
+    Replay(replay::Arguments),
+
+    /// Compare algorithms over sizes and loads, as one page with plots.
+    Compare(compare::Arguments),
     /// Simulate one algorithm and compare with theory.
     Simulate(Box<simulate::Arguments>),
 }
@@ -27,6 +35,8 @@ impl Command {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
             Self::Check(arguments) => check::run(&arguments),
+            Self::Replay(arguments) => replay::run(&arguments),
+            Self::Compare(arguments) => compare::run(&arguments),
             Self::Simulate(arguments) => simulate::run(&arguments),
         }
     }
