@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     latency: Vec<String>,
 
     /// How many entries each run measures, if --max-events allow it.
-    #[arg(long, value_name = "E", default_value_t = 1000)]
+    #[arg(long, value_name = "E", default_value_t = 10_000)]
     entries: u64,
 
     /// How many seeds each cell is run with.
@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
     seed: u64,
 
     /// How many events a run may have.
-    #[arg(long, value_name = "E", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "E", default_value_t = 1_500_000)]
     max_events: u64,
 
     /// The directory for report.html, results.csv, the plots, and what is known from before.

@@ -93,7 +93,8 @@ fn intro(page: &mut String, comparison: &Comparison) {
          {} runs of up to {} entries each with seeds {} to {}, {} events in all. Delays are in \
          units of T, the mean latency of a message. Circles ask for permission, squares pass a \
          token, triangles collect votes, diamonds read variables. Click on a name to see it \
-         alone.</p>",
+         alone; where points lie on each other, \
+         the names at the right stand together.</p>",
             effort.runs,
             effort.entries,
             effort.seed,
@@ -134,11 +135,11 @@ fn findings(comparison: &Comparison, hold: &str, latency: &str) -> String {
     let mut words = Vec::new();
     if let Some((names, value)) = least(CellLoad::Light, nodes, |figures| figures.messages) {
         let value = number(value);
-        words.push(format!("With {nodes} processes and little to do, {names} sends fewest messages ({value} per entry)."));
+        words.push(format!("Fewest messages with {nodes} processes and one request at a time: {names} ({value} per entry)."));
     }
     if let Some((names, value)) = least(CellLoad::Saturated, nodes, |figures| figures.messages) {
         let value = number(value);
-        words.push(format!("When everybody always wants in, it is {names} ({value})."));
+        words.push(format!("Fewest when everybody always wants in: {names} ({value})."));
     }
     let loads = rows.iter().filter_map(|row| match row.cell.load {
         CellLoad::Offered(share) => Some(share),
@@ -149,7 +150,10 @@ fn findings(comparison: &Comparison, hold: &str, latency: &str) -> String {
         let found = least(CellLoad::Offered(load), comparison.at, |figures| figures.waiting);
         if let Some((names, value)) = found {
             let value = number(value);
-            words.push(format!("At a load of {load}, one waits least with {names} ({value} T)."));
+            let at = comparison.at;
+            words.push(format!(
+                "Shortest wait with {at} processes at a load of {load}: {names} ({value} T)."
+            ));
         }
     }
     escape(&words.join(" "))
