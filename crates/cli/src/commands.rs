@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod check;
+mod choose;
 mod compare;
 mod simulate;
 
@@ -18,6 +19,8 @@ pub(crate) enum Command {
 
     /// Explore every interleaving of a small system.
     Check(Box<check::Arguments>),
+    /// Describe a situation and be told which algorithm to take.
+    Choose(Box<choose::Arguments>),
     /// Compare algorithms over sizes and loads, as one page with plots.
     Compare(compare::Arguments),
     /// Simulate one algorithm and compare with theory.
@@ -30,6 +33,7 @@ impl Command {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
             Self::Check(arguments) => check::run(&arguments),
+            Self::Choose(arguments) => choose::run(&arguments),
             Self::Compare(arguments) => compare::run(&arguments),
             Self::Simulate(arguments) => simulate::run(&arguments),
         }

@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
     seed: u64,
 
     /// How many events a run may have.
-    #[arg(long, value_name = "E", default_value_t = 1_500_000)]
+    #[arg(long, value_name = "E", default_value_t = 1_000_000)]
     max_events: u64,
 
     /// The directory for report.html, results.csv, the plots, and what is known from before.
