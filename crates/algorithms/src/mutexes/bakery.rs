@@ -96,6 +96,9 @@ pub enum BakeryMessage {
     Written(u32),
 }
 
+/// No process counts as far as this, but a message can say so; there must be numbers after it.
+const HIGHEST: u64 = 1 << 62;
+
 use BakeryMessage::{Choosing, Number, ReadChoosing, ReadNumber, Write, Written};
 
 impl<const CHOICE: bool> Mutex for BakeryWith<CHOICE> {
@@ -285,8 +288,7 @@ impl<const CHOICE: bool> BakeryWith<CHOICE> {
     fn on_number(&mut self, from: NodeId, number: u64, out: &mut Outbox<BakeryMessage>) {
         match &mut self.step {
             Step::TakingMaximum { maximum } if self.missing.contains(from) => {
-                // A number that could not be followed by another comes from no process of ours.
-                *maximum = (*maximum).max(number.min(u64::MAX - 1));
+                *maximum = (*maximum).max(number.min(HIGHEST));
                 self.missing.remove(from);
                 self.number_if_all_read(out);
             }
@@ -331,6 +333,9 @@ impl<const CHOICE: bool> BakeryWith<CHOICE> {
         let Some(copies) = &mut self.copies else {
             return out.nonsense(from, "a variable pushed that is pulled here");
         };
+        if registers.number > HIGHEST {
+            return out.nonsense(from, "a number that nobody can have drawn");
+        }
         // A change that an overtaking one has replaced is acknowledged all the same.
         if version > copies[from.index()].version {
             copies[from.index()] = Seen { version, registers };
