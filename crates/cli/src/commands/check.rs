@@ -1,0 +1,63 @@
+//! `mutua check`: every interleaving of a small system.
+//!
+//! Exit code 0: everything that was looked at holds; 1: something does not; 2: the search ended
+//! before it was decided.
+
+mod all;
+mod arguments;
+mod progress;
+mod show;
+
+use std::{fs, path::Path, process::ExitCode};
+
+use anyhow::{Context, Result};
+use mutua_checker::{Report, Task};
+
+pub(crate) use arguments::Arguments;
+use progress::Line;
+
+use crate::exit::usage;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.all {
+        return all::run(arguments);
+    }
+    let task = arguments.task()?;
+    let mut line = Line::new();
+    let report = mutua_checker::check(&task, &mut |now| line.show(now))
+        .map_err(|error| usage(error.to_string()))?;
+    line.clear();
+    if let Some(directory) = &arguments.counterexamples {
+        write_counterexamples(&task, &report, directory)?;
+    }
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&show::json(&task, &report))?);
+    } else {
+        print!("{}", show::text(&task, &report));
+    }
+    Ok(exit_code(&report))
+}
+
+fn exit_code(report: &Report) -> ExitCode {
+    if report.is_violated() {
+        ExitCode::from(1)
+    } else if report.is_complete() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(2)
+    }
+}
+
+/// Writes every counterexample as a script that `mutua replay` plays, and its trace.
+fn write_counterexamples(task: &Task, report: &Report, directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    for verdict in &report.verdicts {
+        let Some(trail) = &verdict.trail else { continue };
+        let scripted = task.script(verdict.name, trail)?;
+        let path = directory.join(format!("{}-{}.script", task.name, verdict.name));
+        fs::write(&path, scripted.script.text())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
