@@ -27,6 +27,8 @@ pub use peers::Rejected;
 pub struct Seat {
     /// The cluster's name.
     pub cluster: String,
+    /// The members' names, in the order of the list: for whoever reads what the node says.
+    pub names: Vec<String>,
     /// Which member this is.
     pub me: Member,
     /// The rules, which are the same at every member.
@@ -208,6 +210,11 @@ impl Brain {
         self.missing_all().next()
     }
 
+    /// What a member is called.
+    fn name(&self, member: Member) -> &str {
+        self.seat.names.get(member.index()).map_or("a stranger", String::as_str)
+    }
+
     pub(crate) fn cluster(&self) -> &str {
         &self.seat.cluster
     }
@@ -235,10 +242,10 @@ impl Brain {
             Standing::Writing(_) => "the epoch of the next view is being written",
             Standing::Apart { why } => why,
         };
-        let missing: Vec<_> = self.missing_all().map(|member| member.to_string()).collect();
+        let missing: Vec<_> = self.missing_all().map(|member| self.name(member)).collect();
         Some(match missing.as_slice() {
             [] => why.to_owned(),
-            missing => format!("{why}; not connected to member {}", missing.join(", ")),
+            missing => format!("{why}; not connected to {}", missing.join(", ")),
         })
     }
 

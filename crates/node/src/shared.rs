@@ -18,6 +18,8 @@ pub(crate) struct Shared {
     core: Mutex<Core>,
     /// The timer's task is to look again.
     timer: Notify,
+    /// Somebody on this machine wants the node to end.
+    pub(crate) asked_to_stop: Notify,
     /// Given up when the node stops, though guards may live on.
     disk: Mutex<Option<Arc<Disk>>>,
     /// The members' names.
@@ -90,6 +92,7 @@ impl Shared {
         Self {
             core: Mutex::new(core),
             timer: Notify::new(),
+            asked_to_stop: Notify::new(),
             disk: Mutex::new(Some(Arc::new(disk))),
             names,
             runtime: Handle::current(),

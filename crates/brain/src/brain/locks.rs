@@ -99,10 +99,11 @@ impl Brain {
         match machine.receive(node, sent, body, &mut self.posts) {
             Ok(Some(fence)) => entry.fence = Some(fence),
             Ok(None) => {}
-            Err(Malformed) => self.log(
-                Level::Warning,
-                format!("member {from} sent a message that its lock's algorithm does not know"),
-            ),
+            Err(Malformed) => {
+                let from = self.name(from);
+                let text = format!("{from} sent a message that its lock's algorithm does not know");
+                self.log(Level::Warning, text);
+            }
         }
         for (node, why) in std::mem::take(&mut self.posts.nonsense) {
             self.log(Level::Warning, format!("process {node} sent {why}; nothing was changed"));
