@@ -76,7 +76,10 @@ impl Brain {
         let (ours, theirs): (Vec<_>, _) = idle.into_iter().partition(|&lock| self.is_home(lock));
         let (ready, away): (Vec<_>, _) = ours.into_iter().partition(|&lock| self.at_start(lock));
         for lock in theirs {
-            self.remind_home(now, lock);
+            // Long enough after that its home would have acted.
+            if now.since(self.table.entry(lock).used) >= forget_after * 3 {
+                self.remind_home(now, lock);
+            }
         }
         for lock in away {
             self.call_home(now, lock);
@@ -225,13 +228,14 @@ impl Brain {
         lock: LockId,
         message: &Message<'_>,
     ) -> bool {
-        match &mut self.table.entry(lock).frozen {
-            Some(frozen) => {
-                frozen.arrived.push((from, Kept::of(message)));
-                true
-            }
-            None => false,
+        let entry = self.table.entry(lock);
+        let moves_by_itself = self.seat.plan.rule(entry.rule).moves_by_itself;
+        let Some(frozen) = &mut entry.frozen else { return false };
+        // A reminder to forget what is just being forgotten is no reason to keep it.
+        if moves_by_itself || !matches!(message, Message::Nudge { .. }) {
+            frozen.arrived.push((from, Kept::of(message)));
         }
+        true
     }
 
     fn is_home(&mut self, lock: LockId) -> bool {

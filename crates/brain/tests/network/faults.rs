@@ -17,12 +17,7 @@ impl World {
             if long { self.dice.micros(300_000, 900_000) } else { self.dice.micros(1000, 150_000) };
         match self.dice.below(6) {
             0..=2 => self.cut_pair(node, (node + 1) % nodes as usize, wait),
-            3 => {
-                self.note(format!("{node} is cut off"));
-                for other in (0..nodes as usize).filter(|&other| other != node) {
-                    self.cut_pair(node, other, wait);
-                }
-            }
+            3 => self.cut_off(node, wait),
             4 => self.restart(node, wait),
             // The one who is inside, if anybody is: the token's holder.
             _ => {
@@ -32,6 +27,14 @@ impl World {
         }
         let wait = self.dice.micros(20_000, 700_000);
         self.after(wait, Event::Fault);
+    }
+
+    /// Nobody reaches this node for a while.
+    pub(crate) fn cut_off(&mut self, node: usize, wait: Duration) {
+        self.note(format!("{node} is cut off"));
+        for other in (0..self.scene.nodes).filter(|&other| other != node) {
+            self.cut_pair(node, other, wait);
+        }
     }
 
     fn cut_pair(&mut self, one: usize, other: usize, wait: Duration) {

@@ -1,0 +1,150 @@
+//! Names and those who wait for them: cancelled at every step, forgotten by all or none, refused
+//! when a link is full.
+
+mod network;
+
+use std::time::Duration;
+
+use mutua_brain::{Answer, Limits, LockId, Refusal, Rule, Ticket, usable};
+use network::{Scene, World};
+
+const NODES: usize = 3;
+
+/// Nodes that have met, with nobody who wants anything.
+fn calm(algorithm: &str, seed: u64, names: usize, limits: impl FnOnce(&mut Limits)) -> World {
+    let mut scene = Scene::new(seed, NODES, Rule::new("*", algorithm));
+    (scene.names, scene.clients) = (names, 0);
+    limits(&mut scene.limits);
+    let mut world = World::new(scene);
+    world.pass(Duration::from_secs(1));
+    world
+}
+
+fn acquire(world: &mut World, node: usize, lock: LockId) -> Answer {
+    let now = world.now;
+    let answer = world.call(node, |brain| brain.acquire(now, lock, None));
+    if let Answer::Granted { ticket, .. } = answer {
+        world.granted.push((node, ticket));
+    }
+    answer
+}
+
+fn ticket(answer: &Answer) -> Ticket {
+    match *answer {
+        Answer::Granted { ticket, .. } | Answer::Waiting { ticket } => ticket,
+        Answer::Refused(ref why) => panic!("{why}"),
+    }
+}
+
+/// Waits until this one is inside.
+fn await_grant(world: &mut World, node: usize, wanted: Ticket) {
+    for _ in 0..2000 {
+        if world.granted.contains(&(node, wanted)) {
+            return;
+        }
+        world.pass(Duration::from_millis(10));
+    }
+    panic!("{wanted:?} of node {node} never got in");
+}
+
+fn release(world: &mut World, node: usize, lock: LockId, ticket: Ticket) {
+    let now = world.now;
+    assert!(world.call(node, |brain| brain.release(now, lock, ticket)));
+}
+
+/// In and out again, and the fence.
+fn visit(world: &mut World, node: usize, lock: LockId) -> u64 {
+    let answer = acquire(world, node, lock);
+    let ticket = ticket(&answer);
+    await_grant(world, node, ticket);
+    let brain = world.places[node].brain.as_ref().expect("up");
+    let fence = brain.holds(lock, ticket).expect("inside").number();
+    release(world, node, lock, ticket);
+    fence
+}
+
+#[test]
+fn who_gives_up_at_any_step_leaves_the_way_free_for_all_others() {
+    for about in usable() {
+        for steps in 0..24 {
+            let mut world = calm(about.name, steps, 1, |_| ());
+            let locks: Vec<_> = (0..NODES).map(|node| world.places[node].locks[0]).collect();
+            let holder = ticket(&acquire(&mut world, 0, locks[0]));
+            await_grant(&mut world, 0, holder);
+            let one = ticket(&acquire(&mut world, 1, locks[1]));
+            let end = world.now.after(Duration::from_secs(1));
+            for _ in 0..steps {
+                world.step(end);
+            }
+            // Half of the time it is granted while it gives up.
+            if steps % 2 == 0 {
+                release(&mut world, 0, locks[0], holder);
+                for _ in 0..steps {
+                    world.step(end);
+                }
+            }
+            let now = world.now;
+            assert!(world.call(1, |brain| brain.cancel(now, locks[1], one)));
+            assert!(!world.call(1, |brain| brain.cancel(now, locks[1], one)));
+            if steps % 2 == 1 {
+                release(&mut world, 0, locks[0], holder);
+            }
+            for node in [2, 1, 0, 1] {
+                visit(&mut world, node, locks[node]);
+            }
+        }
+    }
+}
+
+#[test]
+fn unused_names_are_forgotten_by_all_and_their_fences_go_on_growing() {
+    for about in usable() {
+        let mut world = calm(about.name, 5, 4, |_| ());
+        let locks: Vec<_> = (0..NODES).map(|node| world.places[node].locks.clone()).collect();
+        let mut last = [0; 4];
+        for round in 0..3 {
+            for name in 0..4 {
+                for node in [round, (name + round) % NODES, 2] {
+                    let fence = visit(&mut world, node, locks[node][name]);
+                    assert!(fence > last[name], "{}: {fence} after {}", about.name, last[name]);
+                    last[name] = fence;
+                }
+            }
+            world.pass(Duration::from_secs(8));
+            // A token that never rests is never back at its start.
+            if ["le-lann", "dijkstra"].contains(&about.name) {
+                continue;
+            }
+            for node in 0..NODES {
+                let brain = world.places[node].brain.as_ref().expect("up");
+                for name in 0..4 {
+                    let lock = brain.lock_status(world.now, &World::name(name)).expect("open");
+                    assert!(lock.variables.is_empty(), "{} at {node}: {lock:?}", about.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_link_refuses_new_requests_and_loses_nothing_that_was_accepted() {
+    let far = Duration::from_secs(3600);
+    let mut world = calm("ricart-agrawala", 1, 40, |limits| {
+        limits.backlog = 10;
+        limits.lost_after = far;
+        limits.heartbeat = far / 2;
+        limits.forget_after = far;
+    });
+    let locks = world.places[0].locks.clone();
+    world.cut_off(0, Duration::from_secs(2));
+    let answers: Vec<_> = locks.iter().map(|&lock| acquire(&mut world, 0, lock)).collect();
+    let refused = |answer: &&Answer| matches!(answer, Answer::Refused(Refusal::LinkFull(_)));
+    // One message of the view's may still wait to be acknowledged.
+    let accepted = answers.len() - answers.iter().filter(refused).count();
+    assert!((9..=10).contains(&accepted), "{accepted}");
+    for answer in answers.iter().filter(|answer| !refused(answer)) {
+        await_grant(&mut world, 0, ticket(answer));
+    }
+    // With the link free again, there is room again.
+    visit(&mut world, 0, locks[39]);
+}

@@ -1,0 +1,72 @@
+//! `mutua cluster`, `mutua node` and `mutua status`, as a user calls them.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+fn mutua(place: &Path, arguments: &[&str]) -> (i32, String) {
+    let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_mutua"))
+        .args(arguments)
+        .current_dir(place)
+        .output()
+        .expect("the program runs");
+    let text = [stdout, stderr].concat();
+    (status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Ends the nodes, whatever becomes of the test.
+struct Down<'a>(&'a Path);
+
+impl Drop for Down<'_> {
+    fn drop(&mut self) {
+        mutua(self.0, &["cluster", "down"]);
+    }
+}
+
+#[test]
+fn a_cluster_comes_up_says_how_it_is_and_goes_down() {
+    let place = tempfile::tempdir().expect("a directory");
+    let place = place.path();
+    let _down = Down(place);
+    let (code, text) = mutua(place, &["cluster", "up", "3", "--algorithm", "suzuki-kasami"]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(text.matches("view 1 of 3 members: locks are granted").count(), 3, "{text}");
+    let (code, text) = mutua(place, &["cluster", "up", "3"]);
+    assert_eq!(code, 64, "{text}");
+    assert!(text.contains("nodes already run"), "{text}");
+    let (code, text) = mutua(place, &["status", "--data", "mutua-cluster/b", "--json"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("\"node\": \"b\""), "{text}");
+    assert_eq!(mutua(place, &["cluster", "down"]), (0, "3 nodes ended\n".to_owned()));
+    let (code, text) = mutua(place, &["cluster", "status"]);
+    assert_eq!(code, 69, "{text}");
+    assert_eq!(text.matches("does not run").count(), 3, "{text}");
+    // The next view has the next epoch.
+    let (code, text) = mutua(place, &["cluster", "up", "3"]);
+    assert_eq!((code, text.contains("view 2 of 3")), (0, true), "{text}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_place_and_the_reason() {
+    let place = tempfile::tempdir().expect("a directory");
+    let place = place.path();
+    let (code, text) = mutua(place, &["cluster", "up", "2", "--algorithm", "bakery-naive"]);
+    assert_eq!(code, 64, "{text}");
+    assert!(text.contains("bakery-naive is a negative control"), "{text}");
+    let (code, text) = mutua(place, &["status"]);
+    assert_eq!(code, 78, "{text}");
+    assert!(text.contains("mutua.toml"), "{text}");
+    let config = "cluster = \"c\"\nnode = \"x\"\n[[members]]\nname = \"a\"\naddress = \"h:1\"\n";
+    fs::write(place.join("mutua.toml"), config).expect("written");
+    let (code, text) = mutua(place, &["node"]);
+    assert_eq!(code, 78, "{text}");
+    assert!(text.contains("mutua.toml:2: `x` is none of the members: a"), "{text}");
+    let two = "[[members]]\nname = \"b\"\naddress = \"0.0.0.0:0\"\n";
+    let config = config.replace("\"x\"", "\"b\"") + two;
+    fs::write(place.join("mutua.toml"), config).expect("written");
+    let (code, text) = mutua(place, &["node"]);
+    assert_eq!(code, 78, "{text}");
+    assert!(text.contains("can be reached from other machines"), "{text}");
+}
