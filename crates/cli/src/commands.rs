@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod check;
+mod choose;
 mod compare;
 mod replay;
 mod simulate;
@@ -19,6 +20,8 @@ pub(crate) enum Command {
 
     /// Explore every interleaving of a small system.
     Check(Box<check::Arguments>),
+    /// Describe a situation and be told which algorithm to take.
+    Choose(Box<choose::Arguments>),
 
     /// Play a worked example step by step; without a name, list them.
     Replay(replay::Arguments),
@@ -35,6 +38,7 @@ impl Command {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
             Self::Check(arguments) => check::run(&arguments),
+            Self::Choose(arguments) => choose::run(&arguments),
             Self::Replay(arguments) => replay::run(&arguments),
             Self::Compare(arguments) => compare::run(&arguments),
             Self::Simulate(arguments) => simulate::run(&arguments),

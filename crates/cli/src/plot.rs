@@ -14,6 +14,8 @@ pub(crate) struct Plot {
 pub(crate) struct Axis {
     pub(crate) label: &'static str,
     pub(crate) log: bool,
+    /// The values to label; none leaves the choice to the plot.
+    pub(crate) ticks: Vec<f64>,
 }
 
 /// What is drawn in one colour.
@@ -133,7 +135,7 @@ impl Plot {
 
     fn axes(&self, svg: &mut String, x: &Scale, y: &Scale) {
         let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
-        for (value, labelled) in x.ticks() {
+        for (value, labelled) in self.x.ticks(x) {
             let at = x.place(value);
             let color = if labelled { "#dcdcdc" } else { "#f2f2f2" };
             put(svg, format!(r#"<path d="M{at:.1} {TOP}V{bottom}" stroke="{color}"/>"#));
@@ -146,7 +148,7 @@ impl Plot {
                 put(svg, text);
             }
         }
-        for (value, labelled) in y.ticks() {
+        for (value, labelled) in self.y.ticks(y) {
             let at = y.place(value);
             let color = if labelled { "#dcdcdc" } else { "#f2f2f2" };
             put(svg, format!(r#"<path d="M{LEFT} {at:.1}H{right}" stroke="{color}"/>"#));
@@ -212,6 +214,15 @@ impl Plot {
                     place + 4.5
                 ),
             );
+        }
+    }
+}
+
+impl Axis {
+    fn ticks(&self, scale: &Scale) -> Vec<(f64, bool)> {
+        match self.ticks.as_slice() {
+            [] => scale.ticks(),
+            given => given.iter().map(|&value| (value, true)).collect(),
         }
     }
 }
@@ -324,7 +335,7 @@ mod tests {
             measured: vec![(1.0, 5.0), (2.0, 5.0)],
             joined: true,
         });
-        let axis = |label| Axis { label, log: false };
+        let axis = |label| Axis { label, log: false, ticks: Vec::new() };
         let plot = Plot {
             title: "a < b".to_owned(),
             x: axis("x"),

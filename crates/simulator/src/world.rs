@@ -374,6 +374,8 @@ impl<M: Message> World<M> {
     }
 
     fn transmit(&mut self, parcel: Parcel<M>) {
+        let far = self.measures.open && self.links.are_apart(parcel.from, parcel.to);
+        self.measures.far += u64::from(far);
         match self.links.send(self.now, parcel.from, parcel.to, parcel.lazy) {
             Fate::Once(at) => self.put_under_way(at, parcel),
             Fate::Twice(first, second) => {

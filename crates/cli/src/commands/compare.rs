@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     latency: Vec<String>,
 
     /// How many entries each run measures, if --max-events allow it.
-    #[arg(long, value_name = "E", default_value_t = 1000)]
+    #[arg(long, value_name = "E", default_value_t = 10_000)]
     entries: u64,
 
     /// How many seeds each cell is run with.

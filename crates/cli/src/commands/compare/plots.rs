@@ -35,7 +35,7 @@ pub(super) fn all(comparison: &Comparison) -> Vec<Shown> {
 
 fn against_size(comparison: &Comparison, situation: usize) -> Vec<Shown> {
     let make = |file: &str, title: &str, load, measure: Measure, formula: Formula, caption| {
-        let (x, y) = (Axis { label: "processes N", log: true }, axis(measure));
+        let (x, y) = (size_axis(comparison), axis(measure));
         let one = |about: &&'static About| Series {
             name: about.name.to_owned(),
             style: style(about),
@@ -97,7 +97,7 @@ fn against_size(comparison: &Comparison, situation: usize) -> Vec<Shown> {
 
 fn against_load(comparison: &Comparison, situation: usize) -> Vec<Shown> {
     let make = |file: &str, title: &str, measure: Measure, caption| {
-        let (x, y) = (Axis { label: "offered load", log: true }, axis(measure));
+        let (x, y) = (load_axis(comparison), axis(measure));
         let one = |about: &&'static About| Series {
             name: about.name.to_owned(),
             style: style(about),
@@ -179,7 +179,7 @@ fn of_elections(rows: &[ElectionRow]) -> Vec<Shown> {
                 series.push(Series { name, style, theory: Vec::new(), measured, joined: true });
             }
         }
-        let x = Axis { label: "processes N", log: true };
+        let x = Axis { label: "processes N", log: true, ticks: ticks(rows.iter().map(size)) };
         let plot = Plot { title: title.to_owned(), x, y, series: visible(series.into_iter()) };
         Shown { file: file.to_owned(), situation: None, plot, caption }
     };
@@ -187,7 +187,7 @@ fn of_elections(rows: &[ElectionRow]) -> Vec<Shown> {
         make(
             "election-messages",
             "Messages per election, the highest process being down",
-            Axis { label: "messages", log: true },
+            free("messages"),
             |row| row.report.as_ref().ok().map(|report| report.messages as f64),
             "The bully needs N-1 messages if the second highest starts and N^2-N-1 if the lowest \
              does; the ring is closed over the dead one and needs two to three rounds.",
@@ -195,7 +195,7 @@ fn of_elections(rows: &[ElectionRow]) -> Vec<Shown> {
         make(
             "election-turnaround",
             "Turn-around time of an election",
-            Axis { label: "turn-around, T", log: true },
+            free("turn-around, T"),
             |row| row.report.as_ref().ok().and_then(|report| report.turnaround),
             "The bully waits for a timeout and is done; the ring goes round.",
         ),
@@ -240,15 +240,51 @@ impl Measure {
 }
 
 fn axis(measure: Measure) -> Axis {
+    let proportional = |label| Axis { label, log: false, ticks: Vec::new() };
     match measure {
-        Measure::Messages => Axis { label: "messages per entry", log: true },
-        Measure::ClientDelay => Axis { label: "client delay, T", log: true },
-        Measure::SyncDelay => Axis { label: "synchronization delay, T", log: true },
-        Measure::Waiting => Axis { label: "mean waiting time, T", log: true },
-        Measure::Throughput => Axis { label: "entries per second", log: false },
-        Measure::Bypass => Axis { label: "entries by others", log: true },
-        Measure::Jain => Axis { label: "Jain's index", log: false },
+        Measure::Messages => free("messages per entry"),
+        Measure::ClientDelay => free("client delay, T"),
+        Measure::SyncDelay => free("synchronization delay, T"),
+        Measure::Waiting => free("mean waiting time, T"),
+        Measure::Throughput => proportional("entries per second"),
+        Measure::Bypass => free("entries by others"),
+        Measure::Jain => proportional("Jain's index"),
     }
+}
+
+fn free(label: &'static str) -> Axis {
+    Axis { label, log: true, ticks: Vec::new() }
+}
+
+fn size_axis(comparison: &Comparison) -> Axis {
+    let sizes = comparison.rows.iter().filter(|row| row.cell.load.theory().is_some());
+    let ticks = ticks(sizes.map(|row| f64::from(row.cell.nodes)));
+    Axis { label: "processes N", log: true, ticks }
+}
+
+fn load_axis(comparison: &Comparison) -> Axis {
+    let loads = comparison.rows.iter().filter_map(|row| match row.cell.load {
+        CellLoad::Offered(share) => Some(share),
+        CellLoad::Light | CellLoad::Saturated => None,
+    });
+    Axis { label: "offered load", log: true, ticks: ticks(loads) }
+}
+
+fn size(row: &ElectionRow) -> f64 {
+    f64::from(row.nodes)
+}
+
+/// Every value that was measured, but not nearer to the one before than can be read.
+fn ticks(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let mut ticks: Vec<f64> = Vec::new();
+    for value in values {
+        if ticks.last().is_none_or(|last| value >= last * 1.2) {
+            ticks.push(value);
+        }
+    }
+    ticks
 }
 
 /// What was measured of one algorithm, `place` saying where on the axis a cell belongs.

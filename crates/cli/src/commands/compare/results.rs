@@ -4,13 +4,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::{BufRead, BufReader, Write},
-    num::NonZero,
     path::Path,
-    sync::{
-        atomic::{AtomicUsize, Ordering},
-        mpsc,
-    },
-    thread,
 };
 
 use anyhow::{Context, Result};
@@ -18,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
 use super::grid::{Cell, Effort, Figures};
+use crate::parallel;
 
 /// A cell with what it has shown: a line of the file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -60,34 +55,20 @@ fn measure(cells: &[Cell], effort: Effort, file: &Path) -> Result<Vec<Row>> {
         .open(file)
         .with_context(|| format!("cannot write to `{}`", file.display()))?;
     let bar = progress_bar(cells.len());
-    let next = AtomicUsize::new(0);
-    let workers = thread::available_parallelism().map_or(1, NonZero::get);
-    let (sender, receiver) = mpsc::channel();
     let mut rows = Vec::new();
-    thread::scope(|scope| {
-        for _ in 0..workers.min(cells.len()) {
-            let (sender, next) = (sender.clone(), &next);
-            scope.spawn(move || {
-                while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let figures = cell.measure(&effort);
-                    let version = VERSION.to_owned();
-                    let row = Row { cell: cell.clone(), effort, version, figures };
-                    // Nobody is there to take it once writing has failed.
-                    if sender.send(row).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for row in receiver {
+    parallel::each(
+        cells,
+        |cell| cell.measure(&effort),
+        |cell, figures| {
+            let version = VERSION.to_owned();
+            let row = Row { cell: cell.clone(), effort, version, figures };
             writeln!(file, "{}", serde_json::to_string(&row)?)?;
-            bar.set_message(format!("{} of {}", row.cell.algorithm, row.cell.nodes));
+            bar.set_message(format!("{} of {}", cell.algorithm, cell.nodes));
             bar.inc(1);
             rows.push(row);
-        }
-        anyhow::Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     bar.finish_and_clear();
     Ok(rows)
 }
