@@ -163,7 +163,8 @@ fn properties(task: &Task, about: &About) -> Vec<Claim> {
         Kind::Mutex => &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
         Kind::Election => &[Claim::Agreement, Claim::Termination],
     };
-    let mut wanted = expected.to_vec();
+    let mut wanted = if about.control { expected.to_vec() } else { Vec::new() };
+    let expected = wanted.clone();
     wanted.extend(about.claims.iter().filter(|&claim| !expected.contains(claim)));
     // Convergence is a matter of the ring under a daemon, not of processes and messages.
     wanted.retain(|&claim| claim != Claim::Convergence);

@@ -15,6 +15,7 @@ mod search;
 mod step;
 mod store;
 mod system;
+pub mod table;
 mod trail;
 
 pub use actor::Event;

@@ -111,7 +111,8 @@ impl Model {
             timers: system.timers,
             shift: build.reduced && about.uses_stamps,
             has_budget,
-            highest_wins: start.settings().get("takeover") != Some("no"),
+            highest_wins: start.settings().get("takeover") != Some("no")
+                || system.faults.restarts == 0,
             catalogue: Lock::new(Box::new(catalogue)),
         })
     }

@@ -18,7 +18,7 @@ use mutua_algorithms::{Claim, Kind};
 
 use crate::{
     limits::{Limits, Progress, Stop, resident_bytes},
-    model::{Broken, Model, bit},
+    model::{Broken, Model, PANIC, bit},
     step::{Action, Stepper},
     store::{NO_PARENT, Store, hash},
 };
@@ -198,6 +198,11 @@ impl Common<'_> {
         }
     }
 
+    /// What a search does not go beyond: what it looks for, and what makes a state meaningless.
+    fn grave(&self) -> Broken {
+        self.wanted.properties | bit(Claim::Safety) | PANIC
+    }
+
     fn report(&self, found: Found) {
         let mut level = self.level.lock().expect("no worker panics");
         let wanted = self.wanted.properties & found.property != 0;
@@ -347,9 +352,10 @@ impl<'a> Worker<'a> {
         self.stepper.expand(state, |step| {
             must_go_on |= step.action.is_fair();
             self.steps += 1;
-            if step.broken != 0 {
+            let broken = step.broken & common.grave();
+            if broken != 0 {
                 // Beyond a broken property there is nothing to learn.
-                let all = (0..16).map(|place| 1 << place).filter(|&bit| step.broken & bit != 0);
+                let all = (0..16).map(|place| 1 << place).filter(|&bit| broken & bit != 0);
                 for property in all {
                     let action = Some(step.action);
                     common.report(Found { property, state: id, action });
@@ -383,9 +389,13 @@ impl<'a> Worker<'a> {
         let looks: Vec<_> = locals.iter().map(|&local| self.stepper.look(local)).collect();
         let waiting = looks.iter().any(|look| look.waiting);
         let begun = looks.iter().any(|look| look.begun);
+        let mut known = looks.iter().filter(|look| !look.down).map(|look| look.coordinator);
+        let first = known.next();
+        let differ = known.any(|other| Some(other) != first);
         let properties: &[Claim] = match self.common.model.about.kind {
             Kind::Mutex if waiting => &[Claim::DeadlockFree, Claim::Liveness],
             Kind::Election if waiting && begun => &[Claim::Termination],
+            Kind::Election if differ && begun => &[Claim::Agreement],
             Kind::Mutex | Kind::Election => &[],
         };
         for &claim in properties {

@@ -210,20 +210,13 @@ impl<'a> Stepper<'a> {
         broken
     }
 
-    /// E1: nobody higher than the elected one is up, and no two that are up hold the office.
+    /// E1: nobody higher than the elected one is up. Where a returning process leaves a working
+    /// coordinator in office, that one may be right too, so the agreement is looked at when all is
+    /// at rest.
     fn judge_election(&mut self, next: &[u32], node: usize) -> Broken {
         let Some(elected) = self.look(next[node]).coordinator else { return 0 };
-        let mut officers = 0;
-        let mut higher = false;
-        for (other, &local) in next[..self.model.processes].iter().enumerate() {
-            let look = self.look(local);
-            if look.down {
-                continue;
-            }
-            higher |= other > elected.index();
-            officers += u32::from(look.coordinator == Some(NodeId::from(other)));
-        }
-        let wrong = (higher && self.model.highest_wins) || officers > 1;
+        let higher = &next[..self.model.processes][elected.index() + 1..];
+        let wrong = self.model.highest_wins && higher.iter().any(|&other| !self.look(other).down);
         if wrong { bit(Claim::Agreement) } else { 0 }
     }
 

@@ -3,6 +3,7 @@
 //! Exit code 0: everything that was looked at holds; 1: something does not; 2: the search ended
 //! before it was decided.
 
+mod all;
 mod arguments;
 mod progress;
 mod show;
@@ -18,6 +19,9 @@ use progress::Line;
 use crate::exit::usage;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.all {
+        return all::run(arguments);
+    }
     let task = arguments.task()?;
     let mut line = Line::new();
     let report = mutua_checker::check(&task, &mut |now| line.show(now))

@@ -13,7 +13,17 @@ use crate::{exit::usage, names, system::SystemArguments};
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// The algorithm.
-    name: String,
+    #[arg(required_unless_present = "all")]
+    name: Option<String>,
+
+    /// Go through the whole table of small systems: each algorithm, what it claims, what was
+    /// found, and the negative controls.
+    #[arg(long, conflicts_with = "name")]
+    pub(crate) all: bool,
+
+    /// With --all: the larger systems, which take longer.
+    #[arg(long, requires = "all")]
+    pub(crate) deep: bool,
 
     #[command(flatten)]
     system: SystemArguments,
@@ -120,7 +130,7 @@ enum ReductionArgument {
 impl Arguments {
     /// The task that these arguments describe.
     pub(crate) fn task(&self) -> Result<Task> {
-        let about = names::algorithm(&self.name)?;
+        let about = names::algorithm(self.name.as_deref().unwrap_or_default())?;
         let mut setup = self.system.setup(3)?;
         setup.crashed = self.crashed.iter().copied().map(NodeId).collect();
         let mut system = System::new(setup, self.entries);
@@ -165,7 +175,8 @@ impl Arguments {
         }
     }
 
-    fn limits(&self) -> Limits {
+    /// How far to go.
+    pub(crate) fn limits(&self) -> Limits {
         let usual = Limits::default();
         Limits {
             states: self.max_states,
