@@ -82,7 +82,9 @@ fn a_comparison_is_written_and_goes_on_where_it_was_stopped() {
     assert!(!page.contains("src=") && !page.contains("href="), "nothing is loaded");
     let table = fs::read_to_string(out.join("results.csv")).expect("the table");
     assert_eq!(table.lines().count(), 1 + 2 * (2 * 2 + 2));
-    assert!(fs::read_to_string(out.join("messages-light.svg")).expect("a plot").starts_with("<svg"));
+    assert!(
+        fs::read_to_string(out.join("messages-light.svg")).expect("a plot").starts_with("<svg")
+    );
 
     // Half of the results, the last line cut: the rest is measured again, and nothing else.
     let results = fs::read_to_string(out.join("results.jsonl")).expect("the results");

@@ -39,7 +39,10 @@ fn unfit(about: &About, situation: &Situation) -> Option<String> {
         return Some("kept to be found broken".to_owned());
     }
     if situation.ordered && !about.claims.contains(&Claim::Ordering) {
-        return Some(format!("its order of entry is not that of the requests (EM3): {}", about.order));
+        return Some(format!(
+            "its order of entry is not that of the requests (EM3): {}",
+            about.order
+        ));
     }
     if !situation.network.fifo && about.links == Links::Fifo {
         return Some("needs links that keep the order of messages".to_owned());

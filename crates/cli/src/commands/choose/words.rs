@@ -80,7 +80,8 @@ fn load(winner: &Ranked) -> String {
     let taken = number(100.0 * winner.utilisation);
     let if_free = winner.client_delay.unwrap_or(0.0);
     if winner.wait > 2.0 * if_free {
-        let over = winner.sync_delay.map_or_else(String::new, |over| format!(" ({})", seconds(over)));
+        let over =
+            winner.sync_delay.map_or_else(String::new, |over| format!(" ({})", seconds(over)));
         format!(
             "there is a queue most of the time (somebody is inside {taken} % of it), so what \
              counts is how soon the next one is in after an exit{over}"
