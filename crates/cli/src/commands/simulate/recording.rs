@@ -12,10 +12,15 @@ use super::Arguments;
 /// A picture shows the first few thousand events; what is kept for it is bounded.
 const KEPT: usize = 50_000;
 
+/// Where a trace is written to does not belong to it: equal runs write equal bytes.
+const FILES: [&str; 2] = ["--trace", "--diagram"];
+
 /// Where the events of a run go.
 pub(super) struct Recording {
     trace: Option<String>,
     diagram: Option<String>,
+    /// The command that repeats the run.
+    command: String,
     written: Rc<RefCell<Written>>,
 }
 
@@ -44,13 +49,16 @@ impl Recording {
             kept: diagram.as_ref().map(create).transpose()?.map(|_| Vec::new()),
             ..Written::default()
         };
-        Ok(Some(Self { trace, diagram, written: Rc::new(RefCell::new(written)) }))
+        let words: Vec<_> = std::env::args().skip(1).collect();
+        let command = format!("mutua {}", super::without(&words, &FILES).join(" "));
+        Ok(Some(Self { trace, diagram, command, written: Rc::new(RefCell::new(written)) }))
     }
 
     /// A recorder that hands everything here. What goes wrong is told by [`finish`](Self::finish).
     pub(super) fn recorder(&self, algorithm: &str, start: &Start) -> Recorder {
         let names = Header::default_names(start);
-        let header = Header::new(algorithm, start, names, Unit::Nanoseconds);
+        let mut header = Header::new(algorithm, start, names, Unit::Nanoseconds);
+        header.title = self.command.clone();
         self.written.borrow_mut().begin(&header);
         let written = Rc::clone(&self.written);
         Recorder::new(header, move |event| written.borrow_mut().write(event))
