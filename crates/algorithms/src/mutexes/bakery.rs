@@ -445,8 +445,8 @@ const ABOUT: About = About {
            is drawing, wait until its number can be seen.",
     rules: &[
         "To enter: choosing := true; number := 1 + the maximum of all numbers; choosing := false.",
-        "Then for each j: wait until choosing[j] is false; wait until number[j] is 0 or (number[j], \
-         j) comes after ours.",
+        "Then for each j: wait until choosing[j] is false; wait until number[j] is 0 or \
+         (number[j], j) comes after ours.",
         "To leave: number := 0.",
     ],
     known_failures: &["A process that dies while choosing blocks all, until it counts as outside."],
@@ -465,8 +465,8 @@ const NAIVE: About = About {
         sync_delay: "by polling",
     },
     source: "S1's first form",
-    idea: "The Bakery without the variable choosing. Taking the maximum is not atomic: two read the \
-           same numbers, one enters before the other has written its own.",
+    idea: "The Bakery without the variable choosing. Taking the maximum is not atomic: two read \
+           the same numbers, one enters before the other has written its own.",
     rules: &[
         "To enter: number := 1 + the maximum of all numbers.",
         "Then for each j: wait until number[j] is 0 or (number[j], j) comes after ours.",
