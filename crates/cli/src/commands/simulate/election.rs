@@ -120,7 +120,7 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport]) {
         Some(Interval { mean, half_width: Some(width) }) => format!("{mean:.2} +- {width:.2}"),
     };
     let costs = &about.costs;
-    println!("messages     {} (theory: {} to {})", mean(messages), costs.light, costs.worst);
+    println!("messages     {} (theory: {}; at worst {})", mean(messages), costs.light, costs.worst);
     println!("turn-around  {} T", mean(turnaround));
     let first = &reports[0];
     let elected = first.elected.map_or_else(|| "nobody by all".to_owned(), |node| node.to_string());
