@@ -2,6 +2,9 @@
 
 mod algorithms;
 mod check;
+mod choose;
+mod compare;
+mod replay;
 mod simulate;
 
 use std::process::ExitCode;
@@ -17,6 +20,14 @@ pub(crate) enum Command {
 
     /// Explore every interleaving of a small system.
     Check(Box<check::Arguments>),
+    /// Describe a situation and be told which algorithm to take.
+    Choose(Box<choose::Arguments>),
+
+    /// Play a worked example step by step; without a name, list them.
+    Replay(replay::Arguments),
+
+    /// Compare algorithms over sizes and loads, as one page with plots.
+    Compare(compare::Arguments),
     /// Simulate one algorithm and compare with theory.
     Simulate(Box<simulate::Arguments>),
 }
@@ -27,6 +38,9 @@ impl Command {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
             Self::Check(arguments) => check::run(&arguments),
+            Self::Choose(arguments) => choose::run(&arguments),
+            Self::Replay(arguments) => replay::run(&arguments),
+            Self::Compare(arguments) => compare::run(&arguments),
             Self::Simulate(arguments) => simulate::run(&arguments),
         }
     }

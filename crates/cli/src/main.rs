@@ -5,6 +5,8 @@ mod durations;
 mod exit;
 mod names;
 mod network;
+mod parallel;
+mod plot;
 mod system;
 mod workload;
 

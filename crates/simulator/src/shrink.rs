@@ -36,7 +36,7 @@ pub fn shrink(name: &str, plan: &Plan) -> Option<Shrunk> {
         search.without_chunks(&mut best);
         search.with_lower_ids(&mut best);
         search.with_fewer_processes(&mut best);
-        search.from_time_zero(&mut best);
+        search.beginning_at_zero(&mut best);
         if size(&best.0) == before {
             break;
         }
@@ -103,7 +103,7 @@ impl Search<'_> {
         }
     }
 
-    fn from_time_zero(&mut self, best: &mut Found) {
+    fn beginning_at_zero(&mut self, best: &mut Found) {
         let first = wishes(&best.0).iter().map(|wish| wish.at).min().unwrap_or(0);
         let earlier = wishes(&best.0).iter().map(|wish| Wish { at: wish.at - first, ..*wish });
         let earlier = earlier.collect();

@@ -18,6 +18,15 @@ impl Example {
     }
 }
 
+/// What the short names of the sources stand for.
+pub const SOURCES: &[(&str, &str)] = &[
+    ("S0", "J. Staudek, Distributed mutual exclusion (PA150), Masaryk University, 2020"),
+    ("S1", "Distributed systems, chapter 7: mutual exclusion (in German), winter 2003"),
+    ("S2", "R. R. Shatovkin, Lecture 7: mutual exclusion algorithms (in Russian)"),
+    ("S3", "R. Mini, Mutual exclusion and leader election (in Portuguese), PUC Minas, 2021"),
+    ("S4", "M. Jakob, Mutual exclusion of processes (PDV 11), CTU Prague, 2025/2026"),
+];
+
 macro_rules! examples {
     ($($name:literal),+ $(,)?) => {
         /// Every worked example, in the order of the algorithms.
@@ -81,10 +90,14 @@ examples![
     "dijkstra/settles",
     "naimi-trehel/path-reversal",
     "neilsen-mizuno/line",
+    "chang-roberts/closed-ring",
+    "chang-roberts/two-start",
+    "chang-roberts/worst-case",
     "bully/bounds-broken",
     "bully/coordinator-gone",
     "bully/no-takeover",
     "bully/replaced-under-its-name",
     "bully/takeover",
     "bully/two-crashes",
+    "invitation/partition",
 ];

@@ -269,8 +269,8 @@ const ABOUT: About = About {
     order: "the highest id",
     source: "Garcia-Molina, IEEE ToC C-31(1), 1982",
     idea: "The highest process that is up has the office. Whoever misses the coordinator asks all \
-           higher ones; if nobody answers in time, it takes the office and tells all lower ones; if \
-           somebody does, that one sees to it.",
+           higher ones; if nobody answers in time, it takes the office and tells all lower ones; \
+           if somebody does, that one sees to it.",
     rules: &[
         "To start: the highest announces itself at once; else send election to all higher ids.",
         "On an election: answer, and start an election unless one is under way or just over. In \

@@ -427,13 +427,14 @@ const ABOUT: About = About {
     source: "Garcia-Molina, IEEE ToC C-31(1), 1982",
     idea: "Everyone is in a group with one coordinator, at first alone. Coordinators look for each \
            other now and then, and one invites the rest with all their members into a new group; \
-           members who miss their coordinator are alone again. Nothing depends on how long messages \
-           take: too slow, and one is in another group for a while. So a divided network has a \
-           coordinator in every part, and one again when it heals.",
+           members who miss their coordinator are alone again. Nothing depends on how long \
+           messages take: too slow, and one is in another group for a while. So a divided network \
+           has a coordinator in every part, and one again when it heals.",
     rules: &[
         "A coordinator asks all now and then: are you coordinator? If some are, it waits its turn \
          (the lower, the longer), founds a new group and invites them and its old members.",
-        "On an invitation: pass it on to the own members, if any, and accept, unless between groups.",
+        "On an invitation: pass it on to the own members, if any, and accept, unless between \
+         groups.",
         "With the acceptances, after a time: the group is ready; tell its members.",
         "A member asks its coordinator now and then: are you there? If it is not, or not in this \
          group: be a group of one.",
@@ -441,7 +442,7 @@ const ABOUT: About = About {
     known_failures: &[
         "Agreement (E1) is within a group only: at times there are several groups, each with its \
          coordinator, and the last one need not be that of the highest id.",
-        "A process that comes back has forgotten how many groups it has founded; a member of an old \
-         one may take the new for it until it asks.",
+        "A process that comes back has forgotten how many groups it has founded; a member of an \
+         old one may take the new for it until it asks.",
     ],
 };

@@ -5,5 +5,6 @@ pub mod checks;
 pub mod cluster;
 pub mod dice;
 pub mod electorate;
+pub mod garbage;
 pub mod network;
 pub mod setups;

@@ -4,6 +4,7 @@ mod election;
 mod outcome;
 mod run;
 mod show;
+mod trace_file;
 
 use std::process::ExitCode;
 

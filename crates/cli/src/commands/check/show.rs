@@ -84,7 +84,8 @@ pub(crate) fn text(task: &Task, report: &Report) -> String {
 
 fn search_text(search: &Search) -> String {
     let mut text = format!(
-        "  {} states, {} steps, depth {}, {:.2} s, {:.2} million states/s, {:.0} bytes a state  ({})\n",
+        "  {} states, {} steps, depth {}, {:.2} s, {:.2} million states/s, {:.0} bytes a state  \
+         ({})\n",
         search.states,
         search.steps,
         search.depth,

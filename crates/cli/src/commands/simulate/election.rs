@@ -7,7 +7,7 @@ use mutua_algorithms::{About, NodeId, Setup};
 use mutua_simulator::{ElectionPlan, ElectionReport, Interval, elect};
 use serde::Serialize;
 
-use super::{Arguments, NODES, run::TraceFile};
+use super::{Arguments, NODES, trace_file::TraceFile};
 use crate::exit::usage;
 
 /// What `--json` prints: the first run, messages and turn-around being means over several.

@@ -1,20 +1,16 @@
 //! Runs a plan with all its seeds, with a progress bar and a trace if they are wanted.
 
 use std::{
-    cell::RefCell,
-    fs::File,
-    io::{BufWriter, IsTerminal},
-    rc::Rc,
+    io::IsTerminal,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mutua_algorithms::{About, Start};
-use mutua_simulator::{Plan, Recorder, simulate_watched};
-use mutua_trace::{Event, Header, Unit, WriteError, Writer};
+use mutua_algorithms::About;
+use mutua_simulator::{Plan, simulate_watched};
 
-use super::{Arguments, Outcome};
+use super::{Arguments, Outcome, trace_file::TraceFile};
 use crate::exit::usage;
 
 pub(super) fn all_seeds(
@@ -45,52 +41,6 @@ pub(super) fn all_seeds(
         trace.map_or(Ok(()), TraceFile::finish)?;
     }
     Ok(outcome)
-}
-
-/// Where the events of a run go.
-#[derive(Clone)]
-pub(super) struct TraceFile {
-    name: String,
-    shared: Rc<RefCell<Option<Result<Writer<BufWriter<File>>, WriteError>>>>,
-    file: Rc<RefCell<Option<File>>>,
-}
-
-impl TraceFile {
-    pub(super) fn new(name: &str) -> Result<Self> {
-        let file = File::create(name).with_context(|| format!("cannot write to `{name}`"))?;
-        Ok(Self {
-            name: name.to_owned(),
-            shared: Rc::default(),
-            file: Rc::new(RefCell::new(Some(file))),
-        })
-    }
-
-    /// A recorder that writes to the file. What goes wrong is told by [`finish`](Self::finish).
-    pub(super) fn recorder(&self, algorithm: &str, start: &Start) -> Recorder {
-        let header = Header::new(algorithm, start, Header::default_names(start), Unit::Nanoseconds);
-        if let Some(file) = self.file.take() {
-            let writer = Writer::new(BufWriter::new(file), header.clone());
-            *self.shared.borrow_mut() = Some(writer);
-        }
-        let shared = Rc::clone(&self.shared);
-        Recorder::new(header, move |event: Event| {
-            let mut shared = shared.borrow_mut();
-            if let Some(Ok(writer)) = &mut *shared
-                && let Err(error) = writer.write(&event)
-            {
-                *shared = Some(Err(error));
-            }
-        })
-    }
-
-    pub(super) fn finish(self) -> Result<()> {
-        let written = match self.shared.take() {
-            None => Ok(()),
-            Some(Ok(writer)) => writer.finish().map(drop),
-            Some(Err(error)) => Err(error),
-        };
-        written.with_context(|| format!("the trace in `{}` is not complete", self.name))
-    }
 }
 
 /// How far a long run has come, on a terminal.
