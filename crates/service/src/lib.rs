@@ -5,4 +5,8 @@
 //! the time), speaks etcd's services and one of its own with them ([`proto`]), and finds or starts
 //! the node that serves one user of one machine.
 
+pub mod desk;
+mod moment;
 pub mod proto;
+
+pub use moment::Moment;
