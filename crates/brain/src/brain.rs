@@ -1,0 +1,256 @@
+//! The node itself: what it is told, and what it wants done.
+
+mod clients;
+mod forget;
+mod locks;
+mod peers;
+mod tries;
+mod views;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use mutua_algorithms::Time;
+
+use crate::{
+    Effect, Level, Limits, LinkStatus, LockId, Member, Moment, Plan, Ticket, link::Link,
+    machine::Posts, status::milliseconds, table::Table, view::View,
+};
+
+pub(crate) use peers::Kept;
+pub use peers::Rejected;
+
+/// What a node is when it starts.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// The cluster's name.
+    pub cluster: String,
+    /// Which member this is.
+    pub me: Member,
+    /// The rules, which are the same at every member.
+    pub plan: Arc<Plan>,
+    /// A number that no other life of this member has or had; not 0.
+    pub incarnation: u64,
+    /// The epoch on its disk, 0 if there is none.
+    pub epoch: u32,
+    /// Limits and times.
+    pub limits: Limits,
+}
+
+/// A node without its I/O.
+///
+/// Every call takes the time, which never goes back. After each call the shell does what
+/// [`take_effects`](Self::take_effects) says, writes to the peers in
+/// [`take_ready`](Self::take_ready), and calls [`tick`](Self::tick) at
+/// [`wake_at`](Self::wake_at).
+pub struct Brain {
+    seat: Seat,
+    table: Table,
+    /// One for each other member; our own place is empty.
+    links: Vec<Option<Link>>,
+    /// Peers for whom there is something to write.
+    ready: BTreeSet<Member>,
+    standing: Standing,
+    council: views::Council,
+    /// The highest epoch that this node has heard of or has on disk.
+    epoch: u32,
+    /// The highest clock of a name that was forgotten: a clock that starts anew starts here.
+    floor: Time,
+    /// Questions to the members for those who try.
+    asks: BTreeMap<u64, tries::Asking>,
+    forgetting: forget::Forgetting,
+    timers: BTreeSet<(Moment, Timer)>,
+    /// Counts tickets and questions.
+    numbers: u64,
+    effects: Vec<Effect>,
+    /// Where machines put their messages, empty between calls.
+    posts: Posts,
+}
+
+/// How this node stands to views.
+enum Standing {
+    /// It is in none: nothing new is granted.
+    Apart {
+        /// Why.
+        why: String,
+    },
+    /// It knows the next one and writes its epoch.
+    Writing(View),
+    /// It is in this one.
+    In(View),
+}
+
+/// What to look after when its time comes. One that is no longer needed does no harm.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Timer {
+    /// Is everybody still there?
+    Beat,
+    /// This member's link may have been down for too long.
+    Lost(Member),
+    /// Lazy messages of this lock are due.
+    Lazy(LockId),
+    /// Somebody here may still wait for a lock that moves by itself.
+    Nudge(LockId),
+    /// Is a lock that somebody tries still free?
+    Ask(u64),
+    /// Names may be there to forget.
+    Forget,
+}
+
+impl Brain {
+    /// A node that starts now, with nobody else met yet.
+    pub fn new(now: Moment, seat: Seat) -> Self {
+        let me = seat.me;
+        let link = |index| (Member(index) != me).then(|| Link::new(now));
+        let mut brain = Self {
+            links: (0..seat.plan.members()).map(link).collect(),
+            table: Table::default(),
+            ready: BTreeSet::new(),
+            standing: Standing::Apart { why: "the node has just started".to_owned() },
+            council: views::Council::default(),
+            epoch: seat.epoch,
+            floor: Time::ZERO,
+            asks: BTreeMap::new(),
+            forgetting: forget::Forgetting::default(),
+            timers: BTreeSet::new(),
+            numbers: 0,
+            effects: Vec::new(),
+            posts: Posts::default(),
+            seat,
+        };
+        if brain.links.len() > 1 {
+            brain.set_timer(now.after(brain.seat.limits.heartbeat), Timer::Beat);
+        }
+        brain.set_timer(now.after(brain.seat.limits.forget_after), Timer::Forget);
+        brain.review();
+        brain
+    }
+
+    /// Which member this is.
+    pub fn me(&self) -> Member {
+        self.seat.me
+    }
+
+    /// What is to be done, in order.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Whether [`take_effects`](Self::take_effects) or [`take_ready`](Self::take_ready) has
+    /// something.
+    pub fn has_news(&self) -> bool {
+        !self.effects.is_empty() || !self.ready.is_empty()
+    }
+
+    /// The peers for whom there is something to write.
+    pub fn take_ready(&mut self) -> BTreeSet<Member> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// When to call [`tick`](Self::tick) at the latest.
+    pub fn wake_at(&self) -> Moment {
+        self.timers.first().map_or(Moment::NEVER, |&(at, _)| at)
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Moment) {
+        while let Some(&(at, timer)) = self.timers.first()
+            && at <= now
+        {
+            self.timers.pop_first();
+            match timer {
+                Timer::Beat => self.beat(now),
+                Timer::Lost(member) => self.on_long_silence(now, member),
+                Timer::Lazy(lock) => self.send_lazies(now, lock),
+                Timer::Nudge(lock) => self.nudge_again(now, lock),
+                Timer::Ask(id) => self.ask_again(now, id),
+                Timer::Forget => self.forget_some(now),
+            }
+        }
+    }
+
+    fn set_timer(&mut self, at: Moment, timer: Timer) {
+        self.timers.insert((at, timer));
+    }
+
+    fn log(&mut self, level: Level, text: impl Into<String>) {
+        self.effects.push(Effect::Log { level, text: text.into() });
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn next_ticket(&mut self) -> Ticket {
+        Ticket(self.next_number())
+    }
+
+    /// The other members.
+    fn others(&self) -> impl Iterator<Item = Member> + use<> {
+        let me = self.seat.me;
+        (0..self.seat.plan.members()).map(Member).filter(move |&member| member != me)
+    }
+
+    fn link(&mut self, peer: Member) -> &mut Link {
+        self.links[peer.index()].as_mut().expect("a link to another member")
+    }
+
+    /// The first member whose link is down.
+    fn missing(&self) -> Option<Member> {
+        self.missing_all().next()
+    }
+
+    pub(crate) fn cluster(&self) -> &str {
+        &self.seat.cluster
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub(crate) fn algorithm(&self, rule: u16) -> &'static str {
+        self.seat.plan.rule(rule).about.name
+    }
+
+    /// The epoch of the view this node is in, if it is in one.
+    pub fn epoch(&self) -> Option<u32> {
+        match &self.standing {
+            Standing::In(view) => Some(view.epoch),
+            Standing::Writing(_) | Standing::Apart { .. } => None,
+        }
+    }
+
+    /// Why nothing new is granted, if that is so.
+    pub fn stopped(&self) -> Option<String> {
+        let why = match &self.standing {
+            Standing::In(_) => return None,
+            Standing::Writing(_) => "the epoch of the next view is being written",
+            Standing::Apart { why } => why,
+        };
+        let missing: Vec<_> = self.missing_all().map(|member| member.to_string()).collect();
+        Some(match missing.as_slice() {
+            [] => why.to_owned(),
+            missing => format!("{why}; not connected to member {}", missing.join(", ")),
+        })
+    }
+
+    pub(crate) fn link_statuses(&self, now: Moment) -> Vec<LinkStatus> {
+        let status = |member: Member| {
+            let link = self.links[member.index()].as_ref().expect("a link to another member");
+            LinkStatus {
+                member,
+                up: link.is_up(),
+                for_ms: milliseconds(now, link.since),
+                backlog: link.backlog().0,
+            }
+        };
+        self.others().map(status).collect()
+    }
+
+    fn missing_all(&self) -> impl Iterator<Item = Member> {
+        self.others().filter(|peer| !self.links[peer.index()].as_ref().is_some_and(Link::is_up))
+    }
+}

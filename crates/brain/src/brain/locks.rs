@@ -1,0 +1,227 @@
+//! The locks' processes: made, spoken to, heard; their lazy messages paced.
+//!
+//! A lazy message waits a little, so that a token that nobody wants costs next to nothing: longer
+//! and longer while nothing else happens to its lock, and hardly at all while somebody wants it.
+//! Since on such a lock nobody asks for anything, whoever begins to want it nudges the others.
+
+use std::time::Duration;
+
+use mutua_algorithms::{Phase, Time};
+
+use super::{Brain, Standing, Timer};
+use crate::{
+    Level, LockId, Moment,
+    machine::{Malformed, Post},
+    view::View,
+    wire::Message,
+};
+
+/// How long a nudge lasts.
+const WANTED: Duration = Duration::from_secs(1);
+
+/// A clock this far into its epoch asks for the next epoch.
+const CLOCK_FULL: u64 = 1 << 39;
+
+impl Brain {
+    /// Brings a lock forward as far as it goes without news: the process asks if somebody waits, a
+    /// process that is inside lets the next one in, or leaves if nobody is there.
+    pub(super) fn settle(&mut self, now: Moment, lock: LockId) {
+        while self.may_grant(now) {
+            let entry = self.table.entry(lock);
+            if entry.holder.is_some() || entry.frozen.is_some() {
+                return;
+            }
+            let somebody_waits = !entry.waiting.is_empty();
+            let Some(machine) = &mut entry.machine else {
+                if !somebody_waits {
+                    return;
+                }
+                self.ensure_machine(now, lock);
+                continue;
+            };
+            match (machine.phase(), somebody_waits) {
+                (Phase::Inside, true) => return self.grant_next(now, lock),
+                (Phase::Inside, false) => {
+                    entry.run = 0;
+                    entry.fence = None;
+                    machine.release(&mut self.posts);
+                    return self.dispatch(now, lock);
+                }
+                (Phase::Outside, true) => {
+                    entry.fence = machine.request(&mut self.posts);
+                    let entered = entry.fence.is_some();
+                    self.dispatch(now, lock);
+                    if !entered {
+                        return self.nudge_if_slow(now, lock);
+                    }
+                }
+                (Phase::Requesting, _) | (Phase::Outside, false) => return,
+            }
+        }
+    }
+
+    /// Makes this node's process of the lock, if there is none.
+    pub(super) fn ensure_machine(&mut self, now: Moment, lock: LockId) {
+        let Standing::In(view) = &mut self.standing else {
+            unreachable!("a process is made in a view");
+        };
+        let entry = self.table.entry(lock);
+        if entry.machine.is_some() {
+            return;
+        }
+        let rule = self.seat.plan.rule(entry.rule);
+        let start = view.start(entry.rule, rule, &entry.name);
+        let me = view.node(self.seat.me).expect("a node is a member of the view it is in");
+        let mut machine = rule.make(me, &start);
+        machine.raise_time(Time::new(view.epoch, 0).max(self.floor));
+        machine.begin(&mut self.posts);
+        entry.machine = Some(machine);
+        entry.used = now;
+        entry.slowness = 0;
+        self.dispatch(now, lock);
+    }
+
+    /// A message of the lock's algorithm.
+    pub(super) fn on_lock_message(
+        &mut self,
+        now: Moment,
+        from: crate::Member,
+        lock: LockId,
+        sent: Time,
+        body: &[u8],
+    ) {
+        self.ensure_machine(now, lock);
+        let Standing::In(view) = &self.standing else { unreachable!("a message of this view") };
+        let node = view.node(from).expect("messages come from members");
+        let entry = self.table.entry(lock);
+        entry.used = now;
+        let machine = entry.machine.as_mut().expect("just made");
+        match machine.receive(node, sent, body, &mut self.posts) {
+            Ok(Some(fence)) => entry.fence = Some(fence),
+            Ok(None) => {}
+            Err(Malformed) => self.log(
+                Level::Warning,
+                format!("member {from} sent a message that its lock's algorithm does not know"),
+            ),
+        }
+        for (node, why) in std::mem::take(&mut self.posts.nonsense) {
+            self.log(Level::Warning, format!("process {node} sent {why}; nothing was changed"));
+        }
+        let full = self.table.entry(lock).machine.as_ref().expect("made").time().count();
+        self.dispatch(now, lock);
+        self.settle(now, lock);
+        if full > CLOCK_FULL {
+            self.leave("a clock is nearly full, the next epoch is due");
+        }
+    }
+
+    /// Sends what the lock's process wants sent, or keeps it for its time.
+    pub(super) fn dispatch(&mut self, now: Moment, lock: LockId) {
+        if self.posts.list.is_empty() {
+            return;
+        }
+        let mut posts = std::mem::take(&mut self.posts.list);
+        for post in posts.drain(..) {
+            if post.lazy {
+                self.send_later(now, lock, post);
+            } else {
+                self.table.entry(lock).slowness = 0;
+                self.send_lazies_before(lock, &post);
+                self.send_post(lock, &post);
+            }
+        }
+        // Its memory is used again.
+        self.posts.list = posts;
+    }
+
+    fn send_later(&mut self, now: Moment, lock: LockId, post: Post) {
+        let limits = &self.seat.limits;
+        let entry = self.table.entry(lock);
+        let wanted = entry.is_wanted() || now < entry.wanted_until;
+        let wait = if wanted {
+            limits.pace_wanted
+        } else {
+            let slowed = limits.pace_idle.saturating_mul(1 << entry.slowness.min(10));
+            entry.slowness += 1;
+            slowed.min(limits.pace_rest)
+        };
+        entry.lazies.push(post);
+        self.set_timer(now.after(wait), Timer::Lazy(lock));
+    }
+
+    /// Order is kept: what was said lazily to somebody goes before what is said to it now.
+    fn send_lazies_before(&mut self, lock: LockId, post: &Post) {
+        let to = post.to.as_slice();
+        let entry = self.table.entry(lock);
+        let due = |lazy: &mut Post| lazy.to.as_slice().iter().any(|node| to.contains(node));
+        let due: Vec<_> = entry.lazies.extract_if(.., due).collect();
+        for lazy in due {
+            self.send_post(lock, &lazy);
+        }
+    }
+
+    /// The time of the lock's lazy messages has come.
+    pub(super) fn send_lazies(&mut self, now: Moment, lock: LockId) {
+        if !self.may_grant(now) || self.table.get(lock).is_none() {
+            return;
+        }
+        let entry = self.table.entry(lock);
+        if entry.frozen.is_none() {
+            for lazy in std::mem::take(&mut entry.lazies) {
+                self.send_post(lock, &lazy);
+            }
+        }
+    }
+
+    fn send_post(&mut self, lock: LockId, post: &Post) {
+        let Standing::In(View { epoch, members, .. }) = &self.standing else {
+            unreachable!("a process speaks in a view");
+        };
+        let entry = self.table.entry(lock);
+        let sent = entry.machine.as_ref().expect("a process that speaks").time();
+        let to = post.to.as_slice();
+        let count = if post.lazy { &mut entry.counts.lazy } else { &mut entry.counts.messages };
+        *count += to.len() as u64;
+        for node in to {
+            let peer = members[node.index()];
+            let (name, body) = (&*entry.name, &*post.message);
+            let link = self.links[peer.index()].as_mut().expect("nobody sends to itself");
+            link.send(Message::Lock { epoch: *epoch, name, sent, body });
+            self.ready.insert(peer);
+        }
+    }
+
+    /// Tells the others that somebody here wants a lock that moves by itself, unless it moves fast
+    /// already.
+    pub(super) fn nudge_if_slow(&mut self, now: Moment, lock: LockId) {
+        let entry = self.table.entry(lock);
+        if !self.seat.plan.rule(entry.rule).moves_by_itself || now < entry.wanted_until {
+            return;
+        }
+        entry.wanted_until = now.after(WANTED);
+        let name = std::sync::Arc::clone(&entry.name);
+        let Standing::In(view) = &self.standing else { return };
+        let epoch = view.epoch;
+        for peer in self.others() {
+            self.link(peer).send(Message::Nudge { epoch, name: &name });
+            self.ready.insert(peer);
+        }
+        self.send_lazies(now, lock);
+        self.set_timer(now.after(WANTED), Timer::Nudge(lock));
+    }
+
+    pub(super) fn nudge_again(&mut self, now: Moment, lock: LockId) {
+        let waits = |entry: &crate::table::Entry| !entry.waiting.is_empty();
+        if self.may_grant(now) && self.table.get(lock).is_some_and(waits) {
+            self.nudge_if_slow(now, lock);
+        }
+    }
+
+    pub(super) fn on_nudge(&mut self, now: Moment, lock: LockId) {
+        self.ensure_machine(now, lock);
+        let entry = self.table.entry(lock);
+        entry.wanted_until = now.after(WANTED);
+        entry.slowness = 0;
+        self.send_lazies(now, lock);
+    }
+}

@@ -1,0 +1,61 @@
+//! What goes wrong: connections break, nodes are cut off, nodes restart.
+
+use std::time::Duration;
+
+use super::{Event, World};
+
+impl World {
+    /// Something goes wrong, and later the next thing.
+    pub(super) fn on_fault(&mut self) {
+        if self.now > self.scene.faults_until {
+            return;
+        }
+        let nodes = self.scene.nodes as u64;
+        let node = self.dice.below(nodes) as usize;
+        let long = self.dice.one_in(3);
+        let wait =
+            if long { self.dice.micros(300_000, 900_000) } else { self.dice.micros(1000, 150_000) };
+        match self.dice.below(6) {
+            0..=2 => self.cut_pair(node, (node + 1) % nodes as usize, wait),
+            3 => {
+                self.note(format!("{node} is cut off"));
+                for other in (0..nodes as usize).filter(|&other| other != node) {
+                    self.cut_pair(node, other, wait);
+                }
+            }
+            4 => self.restart(node, wait),
+            // The one who is inside, if anybody is: the token's holder.
+            _ => {
+                let holder = self.inside.values().next().map_or(node, |&(holder, ..)| holder);
+                self.restart(holder, wait);
+            }
+        }
+        let wait = self.dice.micros(20_000, 700_000);
+        self.after(wait, Event::Fault);
+    }
+
+    fn cut_pair(&mut self, one: usize, other: usize, wait: Duration) {
+        let pair = (one.min(other), one.max(other));
+        self.cut.push(pair);
+        self.after(wait, Event::Heal { pair });
+        self.break_wires(|ends| ends.contains(&one) && ends.contains(&other));
+    }
+
+    fn restart(&mut self, node: usize, wait: Duration) {
+        if self.places[node].brain.take().is_none() {
+            return;
+        }
+        self.note(format!("{node} dies"));
+        self.inside.retain(|_, (holder, ..)| *holder != node);
+        self.break_wires(|ends| ends.contains(&node));
+        self.after(wait, Event::Start { node });
+    }
+
+    fn break_wires(&mut self, which: impl Fn(&[usize; 2]) -> bool) {
+        for wire in 0..self.wires.len() {
+            if self.wires[wire].alive && which(&self.wires[wire].ends) {
+                self.close(wire);
+            }
+        }
+    }
+}

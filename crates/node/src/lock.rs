@@ -1,0 +1,211 @@
+//! Locks and guards.
+
+use std::{
+    fmt,
+    future::{self, Future},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use mutua_algorithms::Fence;
+use mutua_brain::{Answer, LockId, Owner, Ticket};
+
+use crate::{AcquireError, shared::Shared};
+
+/// A lock of the cluster. Cheap to clone; all handles of one name are the same lock.
+#[derive(Clone, Debug)]
+pub struct Lock {
+    handle: Arc<Handle>,
+    owner: Owner,
+}
+
+/// Keeps the name open in the brain.
+struct Handle {
+    shared: Arc<Shared>,
+    id: LockId,
+    name: Box<[u8]>,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lock({})", self.name.escape_ascii())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.call(|core, _| core.brain.close(self.id));
+    }
+}
+
+impl Lock {
+    pub(crate) fn open(shared: &Arc<Shared>, name: &[u8]) -> Self {
+        let id = shared.call(|core, _| core.brain.open(name)).unwrap_or_else(|| {
+            panic!("a name has at most {} bytes, this one {}", crate::MAX_NAME, name.len())
+        });
+        let handle = Handle { shared: Arc::clone(shared), id, name: name.into() };
+        Self { handle: Arc::new(handle), owner: None }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.handle.name
+    }
+
+    /// The same lock for somebody who has a name, which is shown to whoever asks who is inside.
+    #[must_use]
+    pub fn owned_by(&self, owner: impl Into<Arc<str>>) -> Self {
+        Self { handle: Arc::clone(&self.handle), owner: Some(owner.into()) }
+    }
+
+    /// Waits for its turn. Dropping the future takes the caller out of the queue.
+    ///
+    /// While not all members are there nobody gets in, and this waits until they are.
+    pub async fn acquire(&self) -> Result<Guard, AcquireError> {
+        let owner = self.owner.clone();
+        let answer = self.handle.shared.call(|core, now| match core.stopped() {
+            Some(stopped) => Err(stopped),
+            None => Ok(core.brain.acquire(now, self.handle.id, owner)).inspect(|answer| {
+                if let Answer::Waiting { ticket } = answer {
+                    core.park(*ticket);
+                }
+            }),
+        })?;
+        self.follow_up(answer).await
+    }
+
+    /// In if nobody is inside or waits, else [`AcquireError::Busy`]. If the members must be asked
+    /// it takes one exchange of messages with them, or two; if one of them cannot be reached it is
+    /// an error of its own.
+    pub async fn try_acquire(&self) -> Result<Guard, AcquireError> {
+        let owner = self.owner.clone();
+        let answer = self.handle.shared.call(|core, now| match core.stopped() {
+            Some(stopped) => Err(stopped),
+            None => Ok(core.brain.try_acquire(now, self.handle.id, owner)).inspect(|answer| {
+                if let Answer::Waiting { ticket } = answer {
+                    core.park(*ticket);
+                }
+            }),
+        })?;
+        self.follow_up(answer).await
+    }
+
+    /// Waits for its turn, but not longer than this: then [`AcquireError::TimedOut`], and the
+    /// caller is in no queue any more.
+    pub async fn acquire_within(&self, wait: Duration) -> Result<Guard, AcquireError> {
+        match tokio::time::timeout(wait, self.acquire()).await {
+            Ok(result) => result,
+            Err(_) => Err(AcquireError::TimedOut),
+        }
+    }
+
+    async fn follow_up(&self, answer: Answer) -> Result<Guard, AcquireError> {
+        let (ticket, fence) = match answer {
+            Answer::Granted { ticket, fence } => (ticket, fence),
+            Answer::Refused(why) => return Err(self.handle.shared.explain(why)),
+            Answer::Waiting { ticket } => {
+                (ticket, Waiting { handle: &self.handle, ticket, over: false }.await?)
+            }
+        };
+        Ok(Guard { handle: Arc::clone(&self.handle), ticket, fence, released: false })
+    }
+}
+
+/// Somebody who waits; dropped early, it gives up.
+struct Waiting<'a> {
+    handle: &'a Handle,
+    ticket: Ticket,
+    over: bool,
+}
+
+impl Future for Waiting<'_> {
+    type Output = Result<Fence, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let ticket = self.ticket;
+        let decided = self.handle.shared.call(|core, _| core.poll(ticket, context.waker()));
+        self.over = decided.is_ready();
+        decided
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        self.handle.shared.call(|core, now| {
+            core.unpark(self.ticket);
+            core.brain.cancel(now, self.handle.id, self.ticket);
+        });
+    }
+}
+
+/// Being inside. Dropped, it leaves.
+#[derive(Debug)]
+#[must_use = "dropped at once, the lock is left at once"]
+pub struct Guard {
+    handle: Arc<Handle>,
+    ticket: Ticket,
+    fence: Fence,
+    released: bool,
+}
+
+impl Guard {
+    /// A number greater than that of every earlier guard of this name. Give it to the resource with
+    /// every write, and let the resource refuse a lower one than it has seen.
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &[u8] {
+        &self.handle.name
+    }
+
+    /// Whether it is still good. With a fixed list of members it is as long as the node lives.
+    pub fn is_good(&self) -> bool {
+        self.handle.shared.call(|core, _| {
+            core.stopped().is_none() && core.brain.holds(self.handle.id, self.ticket).is_some()
+        })
+    }
+
+    /// Ends when the guard is lost: whoever is inside must stop then, since somebody else may get
+    /// in.
+    pub async fn lost(&self) {
+        future::poll_fn(|context| {
+            self.handle.shared.call(|core, _| {
+                let holds = core.brain.holds(self.handle.id, self.ticket).is_some();
+                if core.stopped().is_some() || !holds {
+                    return Poll::Ready(());
+                }
+                core.watch(self.ticket, context.waker());
+                Poll::Pending
+            })
+        })
+        .await;
+    }
+
+    /// Leaves. Says whether the guard was good until now.
+    pub fn release(mut self) -> bool {
+        self.leave()
+    }
+
+    fn leave(&mut self) -> bool {
+        self.released = true;
+        self.handle.shared.call(|core, now| {
+            core.unwatch(self.ticket);
+            core.brain.release(now, self.handle.id, self.ticket) && core.stopped().is_none()
+        })
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.released {
+            self.leave();
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A Unix socket in the node's directory, on which it says how it is: who connects gets a line of
+//! JSON.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use mutua_brain::Status;
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{UnixListener, UnixStream},
+    task::JoinSet,
+};
+
+use crate::{StartError, disk::Disk, shared::Shared};
+
+/// How a node is, with its members' names.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct NodeStatus {
+    /// The cluster's name.
+    pub cluster: String,
+    /// This node's name.
+    pub node: String,
+    /// The process that runs it.
+    pub pid: u32,
+    /// The epoch of the view it is in, if it is in one.
+    pub epoch: Option<u32>,
+    /// Why nothing new is granted, if that is so.
+    pub stopped: Option<String>,
+    /// All members, this one too.
+    pub members: Vec<MemberStatus>,
+    /// How many locks it knows, how many somebody of this node is inside, how many of its clients
+    /// wait.
+    pub locks: usize,
+    /// How many of them somebody of this node is inside.
+    pub inside: usize,
+    /// How many of its clients wait.
+    pub waiting: usize,
+    /// Entries of its clients.
+    pub entries: u64,
+    /// Messages that its processes sent.
+    pub messages: u64,
+    /// Lazy messages, which are not among those.
+    pub lazy: u64,
+}
+
+/// A member as another one sees it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct MemberStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it is connected; a node is connected to itself.
+    pub up: bool,
+    /// For how many milliseconds it has been so.
+    pub for_ms: u64,
+    /// Messages that wait to be acknowledged by it.
+    pub backlog: usize,
+}
+
+impl Shared {
+    /// How the node is.
+    pub(crate) fn status(self: &Arc<Self>) -> NodeStatus {
+        let (status, stopped) = self
+            .call(|core, now| (core.brain.status(now), core.stopped().map(|why| why.to_string())));
+        let Status { cluster, me, epoch, links, locks, inside, waiting, counts, .. } = status;
+        let mut members: Vec<_> = links
+            .into_iter()
+            .map(|link| MemberStatus {
+                name: self.name(link.member),
+                up: link.up,
+                for_ms: link.for_ms,
+                backlog: link.backlog,
+            })
+            .collect();
+        let node = self.name(me);
+        let myself = MemberStatus { name: node.clone(), up: true, for_ms: 0, backlog: 0 };
+        members.insert(me.index(), myself);
+        NodeStatus {
+            cluster,
+            node,
+            pid: std::process::id(),
+            epoch,
+            stopped: stopped.or(status.stopped),
+            members,
+            locks,
+            inside,
+            waiting,
+            entries: counts.entries,
+            messages: counts.messages,
+            lazy: counts.lazy,
+        }
+    }
+}
+
+/// Where the node with this directory answers.
+pub fn socket_path(data: &Path) -> PathBuf {
+    Disk::socket_path(data)
+}
+
+/// Asks the node with this directory how it is.
+pub async fn ask_status(data: &Path) -> io::Result<NodeStatus> {
+    let ask = async {
+        let mut stream = UnixStream::connect(socket_path(data)).await?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await?;
+        serde_json::from_str(&text).map_err(io::Error::other)
+    };
+    tokio::time::timeout(Duration::from_secs(5), ask).await?
+}
+
+pub(crate) fn spawn(
+    tasks: &mut JoinSet<()>,
+    shared: &Arc<Shared>,
+    data: &Path,
+) -> Result<(), StartError> {
+    let path = socket_path(data);
+    // The directory is ours alone, so what lies there is of a node that is dead.
+    let _ = fs::remove_file(&path);
+    let listener = UnixListener::bind(&path)
+        .map_err(|source| StartError::Listen { address: path.display().to_string(), source })?;
+    tasks.spawn(serve(Arc::clone(shared), listener));
+    Ok(())
+}
+
+async fn serve(shared: Arc<Shared>, listener: UnixListener) {
+    loop {
+        let Ok((mut stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let text = serde_json::to_string(&shared.status()).expect("a status is plain data");
+        // Who asked and went away does not need the answer.
+        let _ = stream.write_all(format!("{text}\n").as_bytes()).await;
+    }
+}

@@ -1,0 +1,55 @@
+//! Several nodes in one process, over real sockets.
+
+use std::{net::TcpListener, time::Duration};
+
+use mutua_node::{Config, Limits, MemberConfig, Node, Rule};
+use tempfile::TempDir;
+
+/// Ports that were free a moment ago.
+pub(crate) fn members(count: usize) -> Vec<MemberConfig> {
+    let listeners: Vec<_> =
+        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
+    listeners
+        .iter()
+        .enumerate()
+        .map(|(place, listener)| MemberConfig {
+            name: format!("n{place}"),
+            address: listener.local_addr().expect("an address").to_string(),
+        })
+        .collect()
+}
+
+pub(crate) fn config(
+    place: &TempDir,
+    members: &[MemberConfig],
+    me: usize,
+    rules: &[Rule],
+) -> Config {
+    Config {
+        cluster: "test".to_owned(),
+        node: members[me].name.clone(),
+        members: members.to_vec(),
+        data: place.path().join(&members[me].name),
+        rules: rules.to_vec(),
+        limits: Limits { lost_after: Duration::from_millis(500), ..limits() },
+        insecure: false,
+    }
+}
+
+fn limits() -> Limits {
+    Limits { heartbeat: Duration::from_millis(100), ..Limits::default() }
+}
+
+/// So many nodes that have met.
+pub(crate) async fn start(count: usize, rules: &[Rule]) -> (TempDir, Vec<Node>) {
+    let place = tempfile::tempdir().expect("a directory");
+    let members = members(count);
+    let mut nodes = Vec::new();
+    for me in 0..count {
+        nodes.push(Node::start(config(&place, &members, me, rules)).await.expect("a node"));
+    }
+    for node in &nodes {
+        node.ready().await;
+    }
+    (place, nodes)
+}
