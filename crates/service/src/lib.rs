@@ -2,11 +2,15 @@
 //!
 //! A node hands a lock to whoever asks inside its process. This crate serves clients outside: it
 //! keeps who they are and until when their leases are good ([`desk`], a state machine that is told
-//! the time), speaks etcd's services and one of its own with them ([`proto`]), and finds or starts
-//! the node that serves one user of one machine.
+//! the time), speaks etcd's services and one of its own with them ([`proto`]), and is their client.
+//! It stands beside `mutua-node` and not in it, so that who embeds a node needs no gRPC.
 
+pub mod client;
 pub mod desk;
 mod moment;
 pub mod proto;
+mod server;
 
+pub use client::goodbye;
 pub use moment::Moment;
+pub use server::{Options, ServeError, serve};
