@@ -11,6 +11,7 @@ pub struct Outbox<M> {
     effects: Vec<Kept<M>>,
     recipients: Vec<NodeId>,
     entered: bool,
+    refused: bool,
 }
 
 #[derive(Debug)]
@@ -75,7 +76,7 @@ pub enum Effect<'a, M> {
 
 impl<M> Default for Outbox<M> {
     fn default() -> Self {
-        Self { effects: Vec::new(), recipients: Vec::new(), entered: false }
+        Self { effects: Vec::new(), recipients: Vec::new(), entered: false, refused: false }
     }
 }
 
@@ -127,12 +128,18 @@ impl<M> Outbox<M> {
 
     /// Reports a message that made no sense.
     pub fn nonsense(&mut self, from: NodeId, why: &'static str) {
+        self.refused = true;
         self.effects.push(Kept::Nonsense { from, why });
     }
 
     /// Whether the event let the local client in.
     pub fn entered(&self) -> bool {
         self.entered
+    }
+
+    /// Whether the event was a message that made no sense.
+    pub fn refused(&self) -> bool {
+        self.refused
     }
 
     /// Hands every effect to `handle`, in order, and leaves the outbox empty.
@@ -152,5 +159,6 @@ impl<M> Outbox<M> {
         }
         self.recipients.clear();
         self.entered = false;
+        self.refused = false;
     }
 }

@@ -80,7 +80,7 @@ impl<M: Mutex> Process<M> {
             self.rise_above(sent);
         }
         self.machine.receive(from, message, out);
-        if stamped {
+        if stamped && !out.refused() {
             self.machine.heard(from, sent, out);
         }
         self.fence_if_entered(out)

@@ -66,7 +66,9 @@ registry! {
         NaimiTrehel,
         NeilsenMizuno;
     elections:
-        Bully;
+        ChangRoberts,
+        Bully,
+        Invitation;
 }
 
 /// What is known of the algorithm of this name.

@@ -297,3 +297,21 @@ fn suzuki_kasami() {
 fn ricart_agrawala_token() {
     stands::<RicartAgrawalaToken>(&[]);
 }
+
+#[test]
+fn raymond() {
+    stands::<Raymond>(&[("start", "given")]);
+    stands::<Raymond>(&[("start", "flood")]);
+}
+
+#[test]
+fn neilsen_mizuno() {
+    stands::<NeilsenMizuno>(&[]);
+}
+
+#[test]
+fn sanders() {
+    for sets in ["ricart-agrawala", "maekawa", "central"] {
+        stands::<Sanders>(&[("sets", sets)]);
+    }
+}

@@ -60,6 +60,8 @@ pub(crate) struct Delivery {
     pub(crate) packet: u32,
     /// The outbox without it.
     pub(crate) rest: u32,
+    /// The outbox with a copy of it behind everything, where messages are duplicated.
+    pub(crate) twice: u32,
 }
 
 /// A message on its way.
@@ -128,8 +130,6 @@ pub(crate) trait Catalogue: Send {
     fn sends(&self, effect: u32) -> Vec<(u32, u32)>;
     /// What has happened anywhere in the search.
     fn seen(&self) -> &Seen;
-    /// How many distinct situations of processes and of outboxes there are.
-    fn sizes(&self) -> (usize, usize);
 }
 
 /// What a catalogue is told of the system.
@@ -143,15 +143,20 @@ pub(crate) struct Rules {
     pub(crate) tells: bool,
     /// Whether processes crash or come back.
     pub(crate) crashes: bool,
+    /// Whether messages are duplicated.
+    pub(crate) duplicates: bool,
     /// Who is inside at the start.
     pub(crate) inside: Option<NodeId>,
 }
+
+/// A process at the start, and what it sends first.
+pub(crate) type AtStart<A> = (A, Vec<(NodeId, <A as Actor>::Message)>);
 
 /// A catalogue for one algorithm.
 #[derive(Debug)]
 pub(crate) struct CatalogueOf<A: Actor> {
     rules: Rules,
-    start: Vec<(A, Vec<(NodeId, A::Message)>)>,
+    start: Vec<AtStart<A>>,
     locals: Interner<Local<A>>,
     packets: Interner<Packet<A::Message>>,
     /// For each receiver the number of messages and their numbers, in order, or sorted where order
@@ -164,8 +169,8 @@ pub(crate) struct CatalogueOf<A: Actor> {
 }
 
 impl<A: Actor> CatalogueOf<A> {
-    /// The catalogue of a system that starts with these processes, each with what it sends first.
-    pub(crate) fn new(rules: Rules, start: Vec<(A, Vec<(NodeId, A::Message)>)>) -> Self {
+    /// The catalogue of a system that starts with these processes.
+    pub(crate) fn new(rules: Rules, start: Vec<AtStart<A>>) -> Self {
         let mut effects = Interner::new();
         effects.id(Box::default());
         let mut outboxes = Interner::new();
@@ -347,7 +352,14 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
                 let mut rest = links.clone();
                 let packet = rest[to].remove(place);
                 let rest = self.close(rest);
-                deliveries.push(Delivery { to: to as u8, packet, rest });
+                let twice = if self.rules.duplicates {
+                    let mut twice = links.clone();
+                    twice[to].push(packet);
+                    self.close(twice)
+                } else {
+                    outbox
+                };
+                deliveries.push(Delivery { to: to as u8, packet, rest, twice });
             }
         }
         deliveries
@@ -447,10 +459,6 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
 
     fn seen(&self) -> &Seen {
         &self.seen
-    }
-
-    fn sizes(&self) -> (usize, usize) {
-        (self.locals.len(), self.outboxes.len())
     }
 }
 

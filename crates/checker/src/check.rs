@@ -8,6 +8,7 @@ use crate::{
     ghost::Ghost,
     limits::{Limits, Progress, Stop},
     model::{Broken, Build, Model, PANIC, bit},
+    ring,
     search::{Reached, Wanted, search},
     system::System,
     trail::{Trail, trail_round, trail_to},
@@ -42,7 +43,7 @@ pub enum Reduction {
 }
 
 /// What a check has found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The searches, the one without ghosts first.
     pub searches: Vec<Search>,
@@ -71,6 +72,13 @@ pub struct Search {
     pub bytes: usize,
     /// Why it ended before everything was seen, if it did.
     pub stopped: Option<Stop>,
+}
+
+impl Search {
+    /// Whether it ended at a limit, with more to be seen.
+    pub fn is_limited(&self) -> bool {
+        self.stopped.is_some_and(|stop| stop != Stop::Found)
+    }
 }
 
 /// What was found of a property.
@@ -114,10 +122,15 @@ const NO_PANIC: &str = "no-panic";
 pub fn check(task: &Task, progress: &mut dyn FnMut(&Progress)) -> Result<Report, StartError> {
     let about = registry::about(&task.name)
         .ok_or_else(|| StartError::new(format!("there is no algorithm `{}`", task.name)))?;
+    if let Some(report) = ring::check(task)? {
+        return Ok(report);
+    }
     let wanted = properties(task, about);
     let mut checker = Checker { task, about, progress, report: Report::new(task, about) };
     let plain: Vec<_> = wanted.iter().copied().filter(|&claim| ghost(claim).is_none()).collect();
-    checker.check_group(Ghost::None, &plain)?;
+    if !plain.is_empty() {
+        checker.check_group(Ghost::None, &plain)?;
+    }
     for &claim in &wanted {
         if let Some(ghost) = ghost(claim) {
             checker.check_group(ghost, &[claim])?;
@@ -150,7 +163,8 @@ fn properties(task: &Task, about: &About) -> Vec<Claim> {
         Kind::Mutex => &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
         Kind::Election => &[Claim::Agreement, Claim::Termination],
     };
-    let mut wanted = expected.to_vec();
+    let mut wanted = if about.control { expected.to_vec() } else { Vec::new() };
+    let expected = wanted.clone();
     wanted.extend(about.claims.iter().filter(|&claim| !expected.contains(claim)));
     // Convergence is a matter of the ring under a daemon, not of processes and messages.
     wanted.retain(|&claim| claim != Claim::Convergence);
@@ -292,6 +306,14 @@ impl Checker<'_> {
             goals.push(Goal { name, reached: true });
         }
         goals
+    }
+}
+
+impl Task {
+    /// How many processes there are, a dedicated coordinator included.
+    pub(crate) fn processes(&self) -> Result<usize, StartError> {
+        let build = Build { ghost: Ghost::None, reduced: false };
+        Ok(Model::new(&self.name, &self.system, build)?.processes)
     }
 }
 

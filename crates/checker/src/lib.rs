@@ -9,14 +9,18 @@ mod ghost;
 mod intern;
 mod limits;
 mod model;
+mod ring;
+mod script;
 mod search;
 mod step;
 mod store;
 mod system;
+pub mod table;
 mod trail;
 
 pub use actor::Event;
 pub use check::{Goal, Reduction, Report, Search, Task, Verdict, check};
 pub use limits::{Limits, Progress, Stop};
+pub use script::{Scripted, name_of};
 pub use system::{Faults, System, Timers};
 pub use trail::{Happening, Message, Trail, What};

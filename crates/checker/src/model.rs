@@ -9,7 +9,7 @@ use mutua_algorithms::{
 use crate::{
     actor::{Actor, Client, Elector},
     budget::budget,
-    catalogue::{Catalogue, CatalogueOf, Rules},
+    catalogue::{AtStart, Catalogue, CatalogueOf, Rules},
     ghost::Ghost,
     system::{System, Timers},
 };
@@ -78,7 +78,7 @@ impl Model {
         system: &System,
         build: Build,
         start: &Start,
-        actors: Vec<(A, Vec<(NodeId, A::Message)>)>,
+        actors: Vec<AtStart<A>>,
     ) -> Result<Self, StartError> {
         let processes = actors.len();
         if processes > 15 {
@@ -93,6 +93,7 @@ impl Model {
             ghost: build.ghost,
             tells: tells > 0,
             crashes: system.faults.crashes + system.faults.restarts > 0,
+            duplicates: system.faults.duplicates > 0,
             inside: start.inside(),
         };
         let mut catalogue = CatalogueOf::new(rules, actors);
@@ -110,7 +111,8 @@ impl Model {
             timers: system.timers,
             shift: build.reduced && about.uses_stamps,
             has_budget,
-            highest_wins: start.settings().get("takeover") != Some("no"),
+            highest_wins: start.settings().get("takeover") != Some("no")
+                || system.faults.restarts == 0,
             catalogue: Lock::new(Box::new(catalogue)),
         })
     }

@@ -18,7 +18,7 @@ use mutua_algorithms::{Claim, Kind};
 
 use crate::{
     limits::{Limits, Progress, Stop, resident_bytes},
-    model::{Broken, Model, bit},
+    model::{Broken, Model, PANIC, bit},
     step::{Action, Stepper},
     store::{NO_PARENT, Store, hash},
 };
@@ -48,8 +48,6 @@ pub(crate) struct Found {
     /// The state that breaks it, or the last one before the step that does.
     pub(crate) state: u32,
     pub(crate) action: Option<Action>,
-    /// Steps from the start, that one included.
-    pub(crate) steps: usize,
 }
 
 impl Reached {
@@ -200,6 +198,11 @@ impl Common<'_> {
         }
     }
 
+    /// What a search does not go beyond: what it looks for, and what makes a state meaningless.
+    fn grave(&self) -> Broken {
+        self.wanted.properties | bit(Claim::Safety) | PANIC
+    }
+
     fn report(&self, found: Found) {
         let mut level = self.level.lock().expect("no worker panics");
         let wanted = self.wanted.properties & found.property != 0;
@@ -252,6 +255,8 @@ struct Worker<'a> {
     ended: usize,
     /// The first state of the next depth.
     next_depth: u32,
+    /// How many states the others know of.
+    told: u32,
     steps: u64,
     backward: u64,
 }
@@ -280,6 +285,7 @@ impl<'a> Worker<'a> {
             inbox,
             ended: 0,
             next_depth: 0,
+            told: 0,
             steps: 0,
             backward: 0,
         }
@@ -316,13 +322,10 @@ impl<'a> Worker<'a> {
 
     fn expand_all(&mut self, range: std::ops::Range<u32>) {
         let mut state = Vec::new();
-        let mut told = self.store.len();
         for index in range {
             if index % 256 == 0 {
                 self.take_in();
-                let new = self.store.len() - told;
-                told += new;
-                self.common.states.fetch_add(u64::from(new), Relaxed);
+                self.tell_count();
                 if self.common.stop.load(Relaxed) {
                     break;
                 }
@@ -331,25 +334,31 @@ impl<'a> Worker<'a> {
             state.extend_from_slice(self.store.get(index));
             self.expand(index, &state);
         }
-        self.common.states.fetch_add(u64::from(self.store.len() - told), Relaxed);
+    }
+
+    /// Adds what is new to the common count.
+    fn tell_count(&mut self) {
+        let new = self.store.len() - self.told;
+        self.told += new;
+        self.common.states.fetch_add(u64::from(new), Relaxed);
     }
 
     fn expand(&mut self, index: u32, state: &[u32]) {
         let workers = self.senders.len();
         let id = index * workers as u32 + self.me as u32;
-        let depth = self.common.depth.load(Relaxed) as usize;
         let mut must_go_on = false;
         let (store, outgoing, common) = (&mut self.store, &mut self.outgoing, self.common);
         let mut full = None;
         self.stepper.expand(state, |step| {
             must_go_on |= step.action.is_fair();
             self.steps += 1;
-            if step.broken != 0 {
+            let broken = step.broken & common.grave();
+            if broken != 0 {
                 // Beyond a broken property there is nothing to learn.
-                let all = (0..16).map(|place| 1 << place).filter(|&bit| step.broken & bit != 0);
+                let all = (0..16).map(|place| 1 << place).filter(|&bit| broken & bit != 0);
                 for property in all {
                     let action = Some(step.action);
-                    common.report(Found { property, state: id, action, steps: depth });
+                    common.report(Found { property, state: id, action });
                 }
                 return;
             }
@@ -370,23 +379,27 @@ impl<'a> Worker<'a> {
             self.send(shard);
         }
         if !must_go_on {
-            self.judge_rest(id, state, depth - 1);
+            self.judge_rest(id, state);
         }
     }
 
     /// Everything may stay as it is for ever: is anybody still waiting?
-    fn judge_rest(&mut self, id: u32, state: &[u32], depth: usize) {
+    fn judge_rest(&mut self, id: u32, state: &[u32]) {
         let locals = &state[..self.common.model.processes];
         let looks: Vec<_> = locals.iter().map(|&local| self.stepper.look(local)).collect();
         let waiting = looks.iter().any(|look| look.waiting);
         let begun = looks.iter().any(|look| look.begun);
+        let mut known = looks.iter().filter(|look| !look.down).map(|look| look.coordinator);
+        let first = known.next();
+        let differ = known.any(|other| Some(other) != first);
         let properties: &[Claim] = match self.common.model.about.kind {
             Kind::Mutex if waiting => &[Claim::DeadlockFree, Claim::Liveness],
             Kind::Election if waiting && begun => &[Claim::Termination],
+            Kind::Election if differ && begun => &[Claim::Agreement],
             Kind::Mutex | Kind::Election => &[],
         };
         for &claim in properties {
-            let found = Found { property: bit(claim), state: id, action: None, steps: depth };
+            let found = Found { property: bit(claim), state: id, action: None };
             self.common.report(found);
         }
     }
@@ -425,13 +438,10 @@ impl<'a> Worker<'a> {
         match parcel {
             Parcel::End => self.ended += 1,
             Parcel::States(batch) => {
-                let before = self.store.len();
                 for entry in batch.chunks_exact(self.common.model.width() + 1) {
                     let (reached, _) = self.store.insert(&entry[1..], hash(&entry[1..]), entry[0]);
                     self.backward += u64::from(reached < self.next_depth);
                 }
-                let new = u64::from(self.store.len() - before);
-                self.common.states.fetch_add(new, Relaxed);
             }
         }
     }

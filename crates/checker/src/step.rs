@@ -22,7 +22,7 @@ pub(crate) enum Action {
     Happen { node: u8, event: Event },
     /// A message arrives.
     Deliver { from: u8, to: u8, packet: u32 },
-    /// A message arrives, and will arrive again.
+    /// A message will arrive once more, behind all others.
     Duplicate { from: u8, to: u8, packet: u32 },
     /// A message is lost.
     Lose { from: u8, to: u8, packet: u32 },
@@ -135,7 +135,7 @@ impl<'a> Stepper<'a> {
     ) {
         let outbox = self.model.processes + node;
         for place in self.deliveries_of(state[outbox]) {
-            let Delivery { to, packet, rest } = self.deliveries.items[place];
+            let Delivery { to, packet, rest, twice } = self.deliveries.items[place];
             let outcome = self.receive(state[to as usize], packet);
             let (from, effect) = (node as u8, outcome.effect);
             next.copy_from_slice(state);
@@ -148,9 +148,9 @@ impl<'a> Stepper<'a> {
             }
             next.copy_from_slice(state);
             if self.pay(Cost::Duplicate, next) {
-                let broken = self.apply(next, to as usize, outcome);
+                next[outbox] = twice;
                 let action = Action::Duplicate { from, to, packet };
-                visit(Step { action, state: next, effect, broken });
+                visit(Step { action, state: next, effect: NOTHING, broken: 0 });
             }
             next.copy_from_slice(state);
             if self.pay(Cost::Loss, next) {
@@ -210,20 +210,13 @@ impl<'a> Stepper<'a> {
         broken
     }
 
-    /// E1: nobody higher than the elected one is up, and no two that are up hold the office.
+    /// E1: nobody higher than the elected one is up. Where a returning process leaves a working
+    /// coordinator in office, that one may be right too, so the agreement is looked at when all is
+    /// at rest.
     fn judge_election(&mut self, next: &[u32], node: usize) -> Broken {
         let Some(elected) = self.look(next[node]).coordinator else { return 0 };
-        let mut officers = 0;
-        let mut higher = false;
-        for other in 0..self.model.processes {
-            let look = self.look(next[other]);
-            if look.down {
-                continue;
-            }
-            higher |= other > elected.index();
-            officers += u32::from(look.coordinator == Some(NodeId::from(other)));
-        }
-        let wrong = (higher && self.model.highest_wins) || officers > 1;
+        let higher = &next[..self.model.processes][elected.index() + 1..];
+        let wrong = self.model.highest_wins && higher.iter().any(|&other| !self.look(other).down);
         if wrong { bit(Claim::Agreement) } else { 0 }
     }
 

@@ -16,6 +16,8 @@ pub struct Trail {
     pub steps: Vec<Happening>,
     /// Where the part begins that repeats for ever, if one does.
     pub cycle: Option<usize>,
+    /// The flags that it starts from, where every start is looked at. (Dijkstra's ring.)
+    pub flags: Option<Vec<u32>>,
 }
 
 /// One step of a counterexample.
@@ -38,10 +40,12 @@ pub enum What {
     Event(Event),
     /// A message arrives there.
     Deliver(Message),
-    /// A message arrives there, and will arrive once more.
+    /// A message that is under way to there will arrive once more, behind all others.
     Duplicate(Message),
     /// A message that was to arrive there is lost.
     Lose(Message),
+    /// These move at once. (Dijkstra's ring.)
+    Move(Vec<NodeId>),
 }
 
 /// A message under way.
@@ -53,7 +57,8 @@ pub struct Message {
     pub kind: &'static str,
     /// What it carries.
     pub fields: Fields,
-    /// Its place among those under way from the same sender to the same receiver, from 1.
+    /// Its place among those of its kind that are under way from the same sender to the same
+    /// receiver, from 1.
     pub nth: usize,
 }
 
@@ -74,14 +79,14 @@ pub(crate) fn trail_to(model: &Model, reached: &Reached, found: &Found) -> Trail
     if let Some(last) = found.action {
         teller.step(reached.get(found.state), |step| step.action == last);
     }
-    Trail { steps: teller.told, cycle: None }
+    Trail { steps: teller.told, cycle: None, flags: None }
 }
 
 /// The trail through these states, which begin with the start; from place `cycle` on it repeats.
 pub(crate) fn trail_round(model: &Model, reached: &Reached, way: &[u32], cycle: usize) -> Trail {
     let mut teller = Teller::new(model);
     teller.follow(reached, way);
-    Trail { steps: teller.told, cycle: Some(cycle) }
+    Trail { steps: teller.told, cycle: Some(cycle), flags: None }
 }
 
 /// Takes the steps of a run once more, and tells them.
@@ -136,14 +141,17 @@ impl<'a> Teller<'a> {
         let (at, what) = match taken.action {
             Action::Happen { node, event } => (node, What::Event(event)),
             Action::Deliver { from, to, packet } => {
-                (to, What::Deliver(self.take(from, to, packet, false)))
+                (to, What::Deliver(self.take(from, to, packet)))
             }
             Action::Duplicate { from, to, packet } => {
-                (to, What::Duplicate(self.take(from, to, packet, true)))
+                let wire = self.wires[usize::from(from)][usize::from(to)].clone();
+                let message = self.take(from, to, packet);
+                self.wires[usize::from(from)][usize::from(to)] = wire;
+                let bare = self.stepper.model().catalogue().bare(packet);
+                self.wires[usize::from(from)][usize::from(to)].push(bare);
+                (to, What::Duplicate(message))
             }
-            Action::Lose { from, to, packet } => {
-                (to, What::Lose(self.take(from, to, packet, false)))
-            }
+            Action::Lose { from, to, packet } => (to, What::Lose(self.take(from, to, packet))),
         };
         self.send(at, taken.effect);
         let place = usize::from(at);
@@ -157,19 +165,18 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Takes a message off its wire, unless it is kept to arrive again.
-    fn take(&mut self, from: u8, to: u8, packet: u32, kept: bool) -> Message {
+    /// Takes a message off its wire.
+    fn take(&mut self, from: u8, to: u8, packet: u32) -> Message {
         let mut catalogue = self.stepper.model().catalogue();
         let bare = catalogue.bare(packet);
         let wire = &mut self.wires[usize::from(from)][usize::from(to)];
         let place = wire.iter().position(|&other| other == bare);
         let place = place.expect("a message that arrives was sent");
-        if !kept {
-            wire.remove(place);
-        }
+        wire.remove(place);
         let words = catalogue.words(packet);
-        let from = NodeId(from.into());
-        Message { from, kind: words.kind, fields: words.fields, nth: place + 1 }
+        let same_kind = |&&other: &&u32| catalogue.words(other).kind == words.kind;
+        let nth = 1 + wire[..place].iter().filter(same_kind).count();
+        Message { from: NodeId(from.into()), kind: words.kind, fields: words.fields, nth }
     }
 
     fn send(&mut self, from: u8, effect: u32) {

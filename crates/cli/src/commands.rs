@@ -4,6 +4,11 @@ mod algorithms;
 mod lock;
 mod locks;
 mod papers;
+mod check;
+mod choose;
+mod compare;
+mod replay;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -31,6 +36,19 @@ pub(crate) enum Command {
     Completions(papers::CompletionArguments),
     /// Print the manual page.
     Man,
+
+    /// Explore every interleaving of a small system.
+    Check(Box<check::Arguments>),
+    /// Describe a situation and be told which algorithm to take.
+    Choose(Box<choose::Arguments>),
+
+    /// Play a worked example step by step; without a name, list them.
+    Replay(replay::Arguments),
+
+    /// Compare algorithms over sizes and loads, as one page with plots.
+    Compare(compare::Arguments),
+    /// Simulate one algorithm and compare with theory.
+    Simulate(Box<simulate::Arguments>),
 }
 
 impl Command {
@@ -46,6 +64,11 @@ impl Command {
             Self::Break(arguments) => locks::break_grant(&arguments),
             Self::Completions(arguments) => papers::completions(&arguments),
             Self::Man => papers::man(),
+            Self::Check(arguments) => check::run(&arguments),
+            Self::Choose(arguments) => choose::run(&arguments),
+            Self::Replay(arguments) => replay::run(&arguments),
+            Self::Compare(arguments) => compare::run(&arguments),
+            Self::Simulate(arguments) => simulate::run(&arguments),
         }
     }
 }

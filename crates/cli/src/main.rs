@@ -1,11 +1,16 @@
 //! The `mutua` binary: one command over the algorithms, the simulator, the checker and the node.
 
 mod commands;
+mod durations;
 mod exit;
 mod guard;
 mod local;
 mod names;
+mod network;
+mod parallel;
+mod plot;
 mod system;
+mod workload;
 
 use std::process::ExitCode;
 

@@ -77,9 +77,7 @@ fn sets_file(settings: &Settings) -> Option<&str> {
 fn sets(path: &str) -> Result<SetsOf> {
     let text = fs::read_to_string(path)
         .with_context(|| {
-            format!(
-                "`sets={path}`: it is none of ricart-agrawala, maekawa, central, and no file to read"
-            )
+            format!("sets: `{path}` is none of the sets with a name, and no file to read")
         })
         .map_err(|error| usage(format!("{error:#}")))?;
     SetsOf::parse(&text).map_err(|error| usage(format!("{path}: {error}")))
@@ -140,4 +138,37 @@ fn edges(path: &str) -> Result<Topology> {
         }
     }
     Ok(Topology::Edges(edges))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(with: &str) -> SystemArguments {
+        SystemArguments {
+            nodes: Some(3),
+            with: vec![with.to_owned()],
+            topology: None,
+            quorums: None,
+            holder: 0,
+            inside: false,
+        }
+    }
+
+    #[test]
+    fn sets_come_from_the_file_that_the_option_names() {
+        let path = std::env::temp_dir().join(format!("mutua-sets-{}", std::process::id()));
+        fs::write(&path, "0: request 0 1 inform 0 1\n1: request 0 1 inform 0 1").unwrap();
+        let setup = arguments(&format!("sets={}", path.display())).setup(5);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(setup.unwrap().sets.map(|sets| sets.nodes()), Some(2));
+    }
+
+    #[test]
+    fn a_name_of_sets_is_no_file_and_a_file_that_is_not_there_is_bad_usage() {
+        assert_eq!(arguments("sets=central").setup(5).unwrap().sets, None);
+        let refusal = arguments("sets=/no/such/file").setup(5).unwrap_err();
+        assert!(refusal.downcast_ref::<crate::exit::Usage>().is_some());
+        assert!(refusal.to_string().contains("`/no/such/file`"), "{refusal}");
+    }
 }

@@ -15,6 +15,7 @@ mod ordering;
 mod random;
 mod recorder;
 mod report;
+mod shrink;
 mod simulation;
 mod statistics;
 mod theory;
@@ -30,46 +31,80 @@ pub use network::{Latency, Network, Outage, Partition, Regions};
 pub use random::Random;
 pub use recorder::Recorder;
 pub use report::{NodeReport, Report};
+pub use shrink::{Shrunk, shrink};
 pub use simulation::{Plan, Simulation};
 pub use statistics::Interval;
 pub use theory::{Expected, Meaning, Theory, TheoryLoad, theory};
 pub use wheel::Wheel;
 pub use workload::{Load, Who, Wish, Workload};
 
-use mutua_algorithms::{Election, Mutex, StartError, registry};
+use mutua_algorithms::{Election, Mutex, Start, StartError, registry};
+
+/// Makes the one who writes a run down, from the algorithm's name and how the system starts.
+pub type MakeRecorder<'a> = &'a dyn Fn(&'static str, &Start) -> Recorder;
 
 /// Simulates the mutual exclusion algorithm of this name from the beginning to the end; none if
 /// there is no such algorithm.
 pub fn simulate(name: &str, plan: &Plan) -> Option<Result<Report, StartError>> {
-    registry::visit_mutex(name, Simulate { plan })
+    simulate_watched(name, plan, None, &mut |_, _| {})
 }
+
+/// The same, written down by a recorder and watched by `progress`, which is told now and then which
+/// share is done and how many events there were.
+pub fn simulate_watched(
+    name: &str,
+    plan: &Plan,
+    recorder: Option<MakeRecorder<'_>>,
+    progress: &mut dyn FnMut(f64, u64),
+) -> Option<Result<Report, StartError>> {
+    registry::visit_mutex(name, Simulate { plan, recorder, progress })
+}
+
+/// Simulates the election of this name from the beginning to the end; none if there is no such
+/// algorithm.
+pub fn elect(
+    name: &str,
+    plan: &ElectionPlan,
+    recorder: Option<MakeRecorder<'_>>,
+) -> Option<Result<ElectionReport, StartError>> {
+    registry::visit_election(name, Elect { plan, recorder })
+}
+
+/// Events between two reports of progress.
+const SLICE: u64 = 1 << 18;
 
 struct Simulate<'a> {
     plan: &'a Plan,
+    recorder: Option<MakeRecorder<'a>>,
+    progress: &'a mut dyn FnMut(f64, u64),
 }
 
 impl registry::MutexVisitor for Simulate<'_> {
     type Output = Result<Report, StartError>;
 
     fn visit<M: Mutex>(self) -> Self::Output {
-        Ok(Simulation::<M>::new(self.plan.clone())?.run_to_end())
+        let mut simulation = Simulation::<M>::with_recorder(self.plan.clone(), |start| {
+            self.recorder.map(|make| make(M::ABOUT.name, start))
+        })?;
+        while simulation.run(SLICE) {
+            (self.progress)(simulation.progress(), simulation.events());
+        }
+        Ok(simulation.report())
     }
-}
-
-/// Simulates the election of this name from the beginning to the end; none if there is no such
-/// algorithm.
-pub fn elect(name: &str, plan: &ElectionPlan) -> Option<Result<ElectionReport, StartError>> {
-    registry::visit_election(name, Elect { plan })
 }
 
 struct Elect<'a> {
     plan: &'a ElectionPlan,
+    recorder: Option<MakeRecorder<'a>>,
 }
 
 impl registry::ElectionVisitor for Elect<'_> {
     type Output = Result<ElectionReport, StartError>;
 
     fn visit<E: Election>(self) -> Self::Output {
-        Ok(ElectionRun::<E>::new(self.plan.clone(), |_| None)?.run_to_end())
+        let run = ElectionRun::<E>::new(self.plan.clone(), |start| {
+            self.recorder.map(|make| make(E::ABOUT.name, start))
+        })?;
+        Ok(run.run_to_end())
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Measures {
     pub(crate) events: u64,
     pub(crate) messages: u64,
     pub(crate) multicasts: u64,
+    /// Messages from one region to another.
+    pub(crate) far: u64,
     pub(crate) kinds: Vec<KindCount>,
     pub(crate) client_delay: Histogram,
     pub(crate) sync_delay: Histogram,
@@ -62,6 +64,7 @@ impl Measures {
             events: 0,
             messages: 0,
             multicasts: 0,
+            far: 0,
             kinds: Vec::new(),
             client_delay: Histogram::default(),
             sync_delay: Histogram::default(),

@@ -207,6 +207,14 @@ impl Links {
         }
     }
 
+    /// Whether these two stand in different regions.
+    pub(crate) fn are_apart(&self, from: NodeId, to: NodeId) -> bool {
+        match &self.network.latency {
+            Latency::Everywhere(_) => false,
+            Latency::Regions(regions) => regions.of(from) != regions.of(to),
+        }
+    }
+
     /// Sends a message off.
     pub(crate) fn send(&mut self, now: u64, from: NodeId, to: NodeId, lazy: bool) -> Fate {
         match self.plain {

@@ -25,6 +25,8 @@ pub struct Report {
     pub messages_per_entry: f64,
     /// Messages per entry, a multicast counted once.
     pub multicasts_per_entry: f64,
+    /// Messages per entry from one region to another.
+    pub far_messages_per_entry: f64,
     /// Messages per entry by kind.
     pub messages_by_kind: BTreeMap<&'static str, f64>,
     /// Bytes per entry: messages and clocks as nodes encode them, without frames.
@@ -106,6 +108,7 @@ impl Report {
             entries: measures.entries,
             messages_per_entry: measures.messages as f64 / entries,
             multicasts_per_entry: measures.multicasts as f64 / entries,
+            far_messages_per_entry: measures.far as f64 / entries,
             messages_by_kind: measures
                 .kinds
                 .iter()

@@ -36,6 +36,9 @@ pub struct Plan {
     pub seed: u64,
     /// Whether everyone who has asked must still get in at the end.
     pub drain: bool,
+    /// How many events there may be; a run that needs more ends with what it has measured by then,
+    /// after a warm-up of at most a third of them.
+    pub max_events: u64,
     /// Whether to look at EM3; by default where it is claimed and N is not large.
     pub ordering: Option<bool>,
 }
@@ -51,6 +54,7 @@ impl Plan {
             warm_up: None,
             seed: 1,
             drain: true,
+            max_events: u64::MAX,
             ordering: None,
         }
     }
@@ -125,9 +129,12 @@ impl<M: Mutex> Simulation<M> {
 
     /// Goes on for at most so many events; says whether there is more to do.
     pub fn run(&mut self, events: u64) -> bool {
-        let until = self.world.measures.events + events;
+        let until = (self.world.measures.events + events).min(self.plan.max_events);
         while self.world.stage != Stage::Over && self.world.measures.events < until {
             self.step();
+        }
+        if self.world.measures.events >= self.plan.max_events {
+            self.world.cut();
         }
         self.world.stage != Stage::Over
     }
@@ -338,7 +345,12 @@ fn world<M: Mutex>(plan: &Plan, start: &Start) -> World<M::Message> {
     let small = start.processes() <= ORDERING_UP_TO;
     let ordering = plan.ordering.unwrap_or(claimed && small);
     let ordering = ordering.then(|| Ordering::new(start.processes() as usize));
-    let length = Length { warm_up: plan.warm_up(), entries: plan.entries, drain: plan.drain };
+    let length = Length {
+        warm_up: plan.warm_up(),
+        warm_up_events: plan.max_events / 3,
+        entries: plan.entries,
+        drain: plan.drain,
+    };
     World::new(
         Links::new(plan.network.clone(), start.processes(), plan.seed),
         Clients::new(plan.workload.clone(), start.contenders(), plan.seed),

@@ -67,6 +67,8 @@ pub(crate) enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Length {
     pub(crate) warm_up: u64,
+    /// The warm-up is over after so many events, too.
+    pub(crate) warm_up_events: u64,
     pub(crate) entries: u64,
     pub(crate) drain: bool,
 }
@@ -182,7 +184,7 @@ impl<M: Message> World<M> {
     pub(crate) fn asks(&mut self, who: NodeId, client: &mut Client) {
         self.requests += 1;
         self.idle_events = 0;
-        if self.is_light() && self.requests == self.length.warm_up + 1 {
+        if self.is_light() && self.is_warm(self.requests - 1) {
             self.open();
         }
         client.phase = Phase::Requesting;
@@ -235,10 +237,9 @@ impl<M: Message> World<M> {
         if self.is_light() {
             return;
         }
-        let Length { warm_up, entries, .. } = self.length;
-        if self.stage == Stage::WarmUp && self.measures.entries_in_all == warm_up {
+        if self.is_warm(self.measures.entries_in_all) {
             self.open();
-        } else if self.stage == Stage::Measuring && self.measures.entries == entries {
+        } else if self.stage == Stage::Measuring && self.measures.entries == self.length.entries {
             self.close();
         }
     }
@@ -277,6 +278,13 @@ impl<M: Message> World<M> {
 
     // How a run proceeds.
 
+    /// Whether the warm-up ends after so many entries.
+    fn is_warm(&self, entries: u64) -> bool {
+        let Length { warm_up, warm_up_events, .. } = self.length;
+        self.stage == Stage::WarmUp
+            && (entries >= warm_up || self.measures.events >= warm_up_events)
+    }
+
     fn open(&mut self) {
         self.stage = Stage::Measuring;
         self.measures.open(self.now);
@@ -304,6 +312,12 @@ impl<M: Message> World<M> {
         if self.stage == Stage::Draining && settled {
             self.stage = Stage::Over;
         }
+    }
+
+    /// There were as many events as there may be.
+    pub(crate) fn cut(&mut self) {
+        self.measures.close(self.now);
+        self.stage = Stage::Over;
     }
 
     /// Nothing more will happen, or nothing that helps: who waits now waits for ever.
@@ -360,6 +374,8 @@ impl<M: Message> World<M> {
     }
 
     fn transmit(&mut self, parcel: Parcel<M>) {
+        let far = self.measures.open && self.links.are_apart(parcel.from, parcel.to);
+        self.measures.far += u64::from(far);
         match self.links.send(self.now, parcel.from, parcel.to, parcel.lazy) {
             Fate::Once(at) => self.put_under_way(at, parcel),
             Fate::Twice(first, second) => {

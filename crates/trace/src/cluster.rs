@@ -75,6 +75,9 @@ impl<M: Mutex> Cluster<M> {
     /// A client asks for the critical section.
     pub fn request(&mut self, who: NodeId) -> Result<(), Refusal> {
         self.must_be(who, Phase::Outside, "requests")?;
+        if who.0 >= self.start.contenders() {
+            return Err(Refusal::new(format!("{} only coordinates", self.name(who))));
+        }
         self.order.request(who);
         self.tell_machine(who, What::Request, |process, out| process.request(out));
         Ok(())

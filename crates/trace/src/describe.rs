@@ -87,7 +87,7 @@ fn state(event: &Event) -> String {
 pub fn verb(header: &Header, what: &What) -> String {
     let name = |node: &NodeId| header.name(*node);
     match what {
-        What::Start { inside: false } => "begins outside".to_owned(),
+        What::Start { inside: false } => "begins".to_owned(),
         What::Start { inside: true } => "begins inside".to_owned(),
         What::Request => "requests".to_owned(),
         What::Exit => "exits".to_owned(),

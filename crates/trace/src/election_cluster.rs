@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mutua_algorithms::{Effect, Election, Links, NodeId, Outbox, Start, Timer};
+use mutua_algorithms::{Claim, Effect, Election, Links, NodeId, Outbox, Start, Timer};
 
 use crate::{
     Event, Header, Message, Refusal, What, Which,
@@ -15,7 +15,7 @@ use crate::{
 /// [`Cluster`](crate::Cluster).
 ///
 /// Time is in the hands of who steps it: any timer that is set may run out. That nobody takes the
-/// office while a higher one is up (E1) is watched.
+/// office while a higher one is up (E1) is watched where it is claimed.
 #[derive(Clone, Debug)]
 pub struct ElectionCluster<E: Election> {
     start: Start,
@@ -218,7 +218,7 @@ impl<E: Election> ElectionCluster<E> {
         let takes_office = !in_office_before && process.coordinator() == Some(who);
         self.recorder.told(who, what, None, state);
         self.carry_out(who, &mut out);
-        if takes_office {
+        if takes_office && E::ABOUT.claims.contains(&Claim::Agreement) {
             self.watch_office(who);
         }
     }

@@ -31,6 +31,7 @@
 mod cluster;
 mod daemon;
 pub mod describe;
+pub mod diagram;
 mod election_cluster;
 mod event;
 mod examples;
@@ -48,7 +49,7 @@ pub use cluster::Cluster;
 pub use daemon::DaemonRing;
 pub use election_cluster::ElectionCluster;
 pub use event::{Event, Message, What};
-pub use examples::{EXAMPLES, Example};
+pub use examples::{EXAMPLES, Example, SOURCES};
 pub use file::{ReadError, Reader, WriteError, Writer};
 pub use header::{FORMAT, Header, Unit};
 pub use network::Which;

@@ -30,11 +30,10 @@
 //!
 //! **Expectations**, `expect` and: `A inside|outside|requesting|down`, `nobody inside`, `two
 //! inside`, `entries A B C`, `no entries`, `A VARIABLE = VALUE` (a machine's variable, or `clock`),
-//! `A waits for B C`, `A waits for nobody`, `[not] in flight [KIND] A -> B [with FIELD
-//! = VALUE]`, `no messages`, `sent N
-//! [KIND]`, `[no] deadlock`, `PROPERTY violated|kept` (`safety`, `ordering`, `fence`, `agreement`),
-//! `nonsense`, `coordinator A`, `two coordinators`, `timer A answer`, `flags 0 1 0 1`, `privileged A
-//! B`.
+//! `A waits for B C`, `A waits for nobody`, `[not] in flight [KIND] A -> B [with FIELD = VALUE]`,
+//! `no messages`, `sent N [KIND]`, `[no] deadlock`, `PROPERTY violated|kept` (`safety`, `ordering`,
+//! `fence`, `agreement`), `nonsense`, `coordinator A`, `two coordinators`, `timer A answer`, `flags
+//! 0 1 0 1`, `privileged A B`.
 //!
 //! A violation or nonsense that no line expects fails the script at its end.
 

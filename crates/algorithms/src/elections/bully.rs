@@ -7,8 +7,12 @@
 //! not, two can be elected.
 //!
 //! Liberties: as in S3, a process that knows itself to be the highest announces itself at once, and
-//! the announcement goes to lower ids only. With `takeover=no` (S3's exercise 4) a process that is
-//! back asks who coordinates, and takes over only if nobody does.
+//! the announcement goes to lower ids only. A coordinator that is asked says so to the one who
+//! asked instead of electing itself again, and whoever has just heard an announcement answers an
+//! election but holds none of its own, since it was sent before the announcement arrived. Without
+//! that, each such question would start elections at all above, and these others, 2^N in all. With
+//! `takeover=no` (S3's exercise 4) a process that is back asks who coordinates, and takes over only
+//! if nobody does.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +41,8 @@ enum State {
     AwaitingAnswer,
     /// One is; it will announce the winner.
     AwaitingAnnouncement,
+    /// The winner is known; elections from before that may still arrive.
+    Settled,
 }
 
 /// What the processes say.
@@ -54,6 +60,9 @@ pub enum BullyMessage {
 
 /// T = 2 T_transmit + T_process: the question, its handling, the answer.
 const ANSWER: Wait = Wait { transmissions: 2, handlings: 1 };
+
+/// An announcement and an election that crossed it.
+const SETTLING: Wait = Wait { transmissions: 2, handlings: 1 };
 
 /// T': the highest that is up has our question after one transmission, waits T in vain for those
 /// above it, and announces itself; one handling each, and one more to be sure.
@@ -115,6 +124,7 @@ impl Election for Bully {
             (Timer::Answer, State::Asking) | (Timer::Announcement, State::AwaitingAnnouncement) => {
                 self.start(out)
             }
+            (Timer::Answer, State::Settled) => self.change_to(State::Idle, out),
             (Timer::Answer | Timer::Announcement | Timer::Look, _) => {}
         }
     }
@@ -124,7 +134,7 @@ impl Election for Bully {
     }
 
     fn takes_part(&self) -> bool {
-        self.state != State::Idle
+        !matches!(self.state, State::Idle | State::Settled)
     }
 
     fn variables(&self) -> Fields {
@@ -133,6 +143,7 @@ impl Election for Bully {
             State::Asking => "asking who coordinates",
             State::AwaitingAnswer => "awaiting an answer",
             State::AwaitingAnnouncement => "awaiting the announcement",
+            State::Settled => "settled",
         };
         vec![("coordinator", self.coordinator.into()), ("state", state.into())]
     }
@@ -143,7 +154,7 @@ impl Bully {
         if from > self.me {
             return out.nonsense(from, "an election from a higher process");
         }
-        if !self.takeover && self.coordinator == Some(self.me) {
+        if self.coordinator == Some(self.me) {
             return out.send(from, BullyMessage::Coordinator);
         }
         out.send(from, BullyMessage::Answer);
@@ -158,10 +169,13 @@ impl Bully {
                 self.change_to(State::AwaitingAnnouncement, out);
             }
             // The second answer, or one that the announcement has overtaken.
-            State::Idle | State::Asking | State::AwaitingAnnouncement if from > self.me => {}
-            State::Idle | State::Asking | State::AwaitingAnswer | State::AwaitingAnnouncement => {
-                out.nonsense(from, "an answer from a lower process");
-            }
+            State::Idle | State::Asking | State::AwaitingAnnouncement | State::Settled
+                if from > self.me => {}
+            State::Idle
+            | State::Asking
+            | State::AwaitingAnswer
+            | State::AwaitingAnnouncement
+            | State::Settled => out.nonsense(from, "an answer from a lower process"),
         }
     }
 
@@ -170,7 +184,7 @@ impl Bully {
             return out.nonsense(from, "an announcement from a lower process");
         }
         self.coordinator = Some(from);
-        self.change_to(State::Idle, out);
+        self.change_to(State::Settled, out);
         out.elected(from);
     }
 
@@ -185,12 +199,15 @@ impl Bully {
     fn change_to(&mut self, state: State, out: &mut Outbox<BullyMessage>) {
         match self.state {
             State::Idle => {}
-            State::Asking | State::AwaitingAnswer => out.cancel_timer(Timer::Answer),
+            State::Asking | State::AwaitingAnswer | State::Settled => {
+                out.cancel_timer(Timer::Answer);
+            }
             State::AwaitingAnnouncement => out.cancel_timer(Timer::Announcement),
         }
         match state {
             State::Idle => {}
             State::Asking | State::AwaitingAnswer => out.set_timer(Timer::Answer, ANSWER),
+            State::Settled => out.set_timer(Timer::Answer, SETTLING),
             State::AwaitingAnnouncement => out.set_timer(Timer::Announcement, ANNOUNCEMENT),
         }
         self.state = state;
@@ -252,11 +269,12 @@ const ABOUT: About = About {
     order: "the highest id",
     source: "Garcia-Molina, IEEE ToC C-31(1), 1982",
     idea: "The highest process that is up has the office. Whoever misses the coordinator asks all \
-           higher ones; if nobody answers in time, it takes the office and tells all lower ones; if \
-           somebody does, that one sees to it.",
+           higher ones; if nobody answers in time, it takes the office and tells all lower ones; \
+           if somebody does, that one sees to it.",
     rules: &[
         "To start: the highest announces itself at once; else send election to all higher ids.",
-        "On an election: answer, and start an election unless one is under way.",
+        "On an election: answer, and start an election unless one is under way or just over. In \
+         office: say so.",
         "No answer within T: announce yourself to all lower ids. An answer, but no announcement \
          within T': start again.",
         "Back from a crash: start an election (or, with takeover=no, ask who has the office).",

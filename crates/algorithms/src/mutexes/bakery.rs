@@ -96,6 +96,9 @@ pub enum BakeryMessage {
     Written(u32),
 }
 
+/// No process counts as far as this, but a message can say so; there must be numbers after it.
+const HIGHEST: u64 = 1 << 62;
+
 use BakeryMessage::{Choosing, Number, ReadChoosing, ReadNumber, Write, Written};
 
 impl<const CHOICE: bool> Mutex for BakeryWith<CHOICE> {
@@ -285,8 +288,7 @@ impl<const CHOICE: bool> BakeryWith<CHOICE> {
     fn on_number(&mut self, from: NodeId, number: u64, out: &mut Outbox<BakeryMessage>) {
         match &mut self.step {
             Step::TakingMaximum { maximum } if self.missing.contains(from) => {
-                // A number that could not be followed by another comes from no process of ours.
-                *maximum = (*maximum).max(number.min(u64::MAX - 1));
+                *maximum = (*maximum).max(number.min(HIGHEST));
                 self.missing.remove(from);
                 self.number_if_all_read(out);
             }
@@ -331,6 +333,9 @@ impl<const CHOICE: bool> BakeryWith<CHOICE> {
         let Some(copies) = &mut self.copies else {
             return out.nonsense(from, "a variable pushed that is pulled here");
         };
+        if registers.number > HIGHEST {
+            return out.nonsense(from, "a number that nobody can have drawn");
+        }
         // A change that an overtaking one has replaced is acknowledged all the same.
         if version > copies[from.index()].version {
             copies[from.index()] = Seen { version, registers };
@@ -440,8 +445,8 @@ const ABOUT: About = About {
            is drawing, wait until its number can be seen.",
     rules: &[
         "To enter: choosing := true; number := 1 + the maximum of all numbers; choosing := false.",
-        "Then for each j: wait until choosing[j] is false; wait until number[j] is 0 or (number[j], \
-         j) comes after ours.",
+        "Then for each j: wait until choosing[j] is false; wait until number[j] is 0 or \
+         (number[j], j) comes after ours.",
         "To leave: number := 0.",
     ],
     known_failures: &["A process that dies while choosing blocks all, until it counts as outside."],
@@ -460,8 +465,8 @@ const NAIVE: About = About {
         sync_delay: "by polling",
     },
     source: "S1's first form",
-    idea: "The Bakery without the variable choosing. Taking the maximum is not atomic: two read the \
-           same numbers, one enters before the other has written its own.",
+    idea: "The Bakery without the variable choosing. Taking the maximum is not atomic: two read \
+           the same numbers, one enters before the other has written its own.",
     rules: &[
         "To enter: number := 1 + the maximum of all numbers.",
         "Then for each j: wait until number[j] is 0 or (number[j], j) comes after ours.",

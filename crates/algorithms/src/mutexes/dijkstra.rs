@@ -291,16 +291,17 @@ const ABOUT: About = About {
     order: "ring order",
     source: "Dijkstra, CACM 17(11), 1974",
     idea: "Everyone in the ring has a flag and looks at its left neighbour's. The first may enter \
-           when the two are equal and then counts its own on; the others when they differ, and then \
-           copy it. The difference goes round like a token, but it is no thing that could be lost: \
-           whatever the flags were, with enough values they come to have just one place of \
+           when the two are equal and then counts its own on; the others when they differ, and \
+           then copy it. The difference goes round like a token, but it is no thing that could be \
+           lost: whatever the flags were, with enough values they come to have just one place of \
            privilege.",
     rules: &[
         "P0 is privileged when flag[0] = flag[n-1], and then adds 1 mod k.",
         "P_i is privileged when flag[i] is not flag[i-1], and then copies it.",
-        "Who is privileged may be inside; it moves when it leaves, or at once if it does not want in.",
-        "By messages: answer every message with the own flag to the right neighbour, after the move \
-         or without one.",
+        "Who is privileged may be inside; it moves when it leaves, or at once if it does not want \
+         in.",
+        "By messages: answer every message with the own flag to the right neighbour, after the \
+         move or without one.",
     ],
     known_failures: &[
         "Read directly: with k <= n-2, or with k <= n-1 when several move at once, it need not \

@@ -438,9 +438,9 @@ const ABOUT: About = About {
     },
     order: "timestamp where requests meet",
     source: "Maekawa, ACM TOCS 3(2), 1985; Sanders, ACM TOCS 5(3), 1987",
-    idea: "Ask a quorum instead of everyone: any two quorums meet, and who is in both has one vote. \
-           Because two requests may each hold a vote that the other needs, a voter asks its vote \
-           back when a better request comes, and gets it from whoever cannot win yet.",
+    idea: "Ask a quorum instead of everyone: any two quorums meet, and who is in both has one \
+           vote. Because two requests may each hold a vote that the other needs, a voter asks its \
+           vote back when a better request comes, and gets it from whoever cannot win yet.",
     rules: &[
         "To enter: ask the quorum; enter with all its votes. To leave: release them all.",
         "A voter with its vote free gives it; else it queues the request by timestamp. If the new \

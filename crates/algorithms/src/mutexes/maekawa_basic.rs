@@ -7,8 +7,8 @@
 //! two requests suffice for that, where they share one it takes three. 3(K-1) messages, K the size
 //! of a quorum. Links must keep order, else the next request overtakes the release of the last.
 //!
-//! Liberties: what a process says to itself is a call. See [`maekawa`](super::Maekawa) for the whole
-//! algorithm.
+//! Liberties: what a process says to itself is a call. See [`maekawa`](super::Maekawa) for the
+//! whole algorithm.
 
 use std::collections::VecDeque;
 
@@ -207,9 +207,9 @@ const ABOUT: About = About {
     },
     order: "arrival at each voter",
     source: "Maekawa, ACM TOCS 3(2), 1985, without its resolution",
-    idea: "Ask a quorum instead of everyone: any two quorums meet, and who is in both has one vote, \
-           which it gives to whoever asks first. Nothing makes the voters agree on who that is, so \
-           requests that meet at several voters can block each other for ever.",
+    idea: "Ask a quorum instead of everyone: any two quorums meet, and who is in both has one \
+           vote, which it gives to whoever asks first. Nothing makes the voters agree on who that \
+           is, so requests that meet at several voters can block each other for ever.",
     rules: &[
         "To enter: ask the quorum, oneself included; enter with all its votes.",
         "On a request: vote, or queue it while the vote is out.",

@@ -243,12 +243,12 @@ const ABOUT: About = About {
     rules: &[
         "To enter: ask everyone; enter with floor(N/2)+1 votes, one's own included.",
         "On a request: vote, or queue it while the vote is out.",
-        "To leave: tell everyone. A release frees the vote only if its sender had it; else it takes \
-         the sender's request out of the queue.",
+        "To leave: tell everyone. A release frees the vote only if its sender had it; else it \
+         takes the sender's request out of the queue.",
     ],
     known_failures: &[
-        "Where N is even two contenders deadlock with half of the votes each; three deadlock for any \
-         N from 3 on, as with two votes each of six.",
+        "Where N is even two contenders deadlock with half of the votes each; three deadlock for \
+         any N from 3 on, as with two votes each of six.",
         "On links that reorder, a release overtakes its request, and the vote is lost.",
     ],
 };

@@ -206,11 +206,12 @@ const ABOUT: About = About {
     source: "Naimi, Trehel, Arnold, JPDC 34(1), 1996",
     idea: "Everyone keeps a guess of who asked last. A request follows the guesses to the one that \
            really did, and everyone it passes now guesses the new requester, so busy processes are \
-           found in a hop or two. The last one who asked hands the token to its next when it leaves.",
+           found in a hop or two. The last one who asked hands the token to its next when it \
+           leaves.",
     rules: &[
         "To enter: with the token, go in; else send a request to father and have none.",
-        "On a request: with a father, pass it on; else be followed by the requester (next), or give \
-         it the idle token. In any case the requester is the father now.",
+        "On a request: with a father, pass it on; else be followed by the requester (next), or \
+         give it the idle token. In any case the requester is the father now.",
         "On the token: go in. To leave: pass the token to next, or keep it.",
     ],
     known_failures: &["The token is lost with the process that has it."],

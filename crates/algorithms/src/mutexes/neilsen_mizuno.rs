@@ -218,8 +218,8 @@ const ABOUT: About = About {
            remembers who comes after it and sends the token there directly, not along the tree.",
     rules: &[
         "To enter: with the token, go in; else send a request to LAST and have none.",
-        "On a request from X for Y: with a LAST, pass it on there; else be followed by Y (NEXT), or \
-         give Y the idle token. In any case LAST is X now.",
+        "On a request from X for Y: with a LAST, pass it on there; else be followed by Y (NEXT), \
+         or give Y the idle token. In any case LAST is X now.",
         "On the token: go in. To leave: pass the token to NEXT, or keep it.",
     ],
     known_failures: &[

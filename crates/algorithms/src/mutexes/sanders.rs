@@ -417,7 +417,7 @@ const ABOUT: About = About {
     costs: Costs {
         light: "2(|R|-1) + |I|-1",
         saturated: "by its sets",
-        worst: "2(N-1) to 6(K-1)",
+        worst: "by its sets",
         client_delay: "2T",
         sync_delay: "T to 2T",
     },
@@ -430,8 +430,8 @@ const ABOUT: About = About {
     rules: &[
         "To enter: send the stamped request to the request set; enter with all permissions. To \
          leave: tell the inform set.",
-        "On a request: queue it by timestamp. While CSSTAT is free, let the first in; CSSTAT is its \
-         sender then, if that one will tell us when it leaves.",
+        "On a request: queue it by timestamp. While CSSTAT is free, let the first in; CSSTAT is \
+         its sender then, if that one will tell us when it leaves.",
         "With CSSTAT taken: if the new request is the best known, ask for the permission back \
          (INQUIRE); if not, say FAILED. A waiting request that is no longer next gets its FAILED.",
         "On INQUIRE: give the permission back (YIELD) once somebody has said FAILED, later too.",

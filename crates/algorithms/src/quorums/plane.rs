@@ -1,5 +1,5 @@
-//! The lines of a projective plane: N = q^2 + q + 1 quorums of q + 1, any two of which share exactly
-//! one member. No quorums that meet, are of one size and bear equal duty are smaller.
+//! The lines of a projective plane: N = q^2 + q + 1 quorums of q + 1, any two of which share
+//! exactly one member. No quorums that meet, are of one size and bear equal duty are smaller.
 //!
 //! The plane is built as Singer did (Transactions of the AMS 43, 1938). The points are the powers
 //! of a well chosen x of the field of q^3 elements, up to factors of the field of q. They are a

@@ -4,5 +4,7 @@
 pub mod checks;
 pub mod cluster;
 pub mod dice;
+pub mod electorate;
+pub mod garbage;
 pub mod network;
 pub mod setups;

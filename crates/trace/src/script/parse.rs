@@ -167,11 +167,12 @@ impl Parser {
     }
 
     fn finish(self, name: &str, observed: Option<&str>) -> Result<Script, String> {
-        let system =
+        let mut system =
             self.system.ok_or("a script begins with `algorithm NAME` and `processes A B C`")?;
         if !self.repeats.is_empty() {
             return Err("`repeat` without `end`".to_owned());
         }
+        system.complete()?;
         Ok(Script {
             name: name.to_owned(),
             source: self.source,

@@ -19,6 +19,9 @@ pub struct System {
     pub links: Option<Links>,
     /// The flags at the start, for Dijkstra's ring under a daemon; none: legitimate ones.
     pub flags: Option<Vec<u32>>,
+    /// Sanders' sets as far as they are read: whom each process asks, and whom it informs.
+    asks: Vec<Vec<NodeId>>,
+    informs: Vec<Vec<NodeId>>,
 }
 
 impl System {
@@ -30,6 +33,8 @@ impl System {
             processes,
             links: None,
             flags: None,
+            asks: Vec::new(),
+            informs: Vec::new(),
         }
     }
 
@@ -84,28 +89,30 @@ impl System {
             ["links", "any"] => self.links = Some(Links::Any),
             ["links", other] => return Err(format!("links are `fifo` or `any`, not `{other}`")),
             ["flags", flags @ ..] => self.flags = Some(parse_flags(flags)?),
-            ["asks", of, whom @ ..] => self.parse_set(of, whom, |sets| &mut sets.request)?,
-            ["informs", of, whom @ ..] => self.parse_set(of, whom, |sets| &mut sets.inform)?,
+            ["asks", of, whom @ ..] => {
+                let (of, members) = parse_set(of, whom, names)?;
+                keep_set(&mut self.asks, of, members, self.processes.len());
+            }
+            ["informs", of, whom @ ..] => {
+                let (of, members) = parse_set(of, whom, names)?;
+                keep_set(&mut self.informs, of, members, self.processes.len());
+            }
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    fn parse_set(
-        &mut self,
-        of: &str,
-        whom: &[&str],
-        which: impl Fn(&mut SetsOf) -> &mut Vec<Vec<NodeId>>,
-    ) -> Result<(), String> {
-        let names = Names(&self.processes);
-        let of = of.strip_suffix(':').ok_or_else(|| format!("a set is written `{of}: A B C`"))?;
-        let (of, mut members) = (names.process(of)?, names.processes(whom)?);
-        members.sort();
-        let count = self.processes.len();
-        let sets = self.setup.sets.get_or_insert_with(SetsOf::default);
-        let set = which(sets);
-        set.resize(set.len().max(count), Vec::new());
-        set[of.index()] = members;
+    /// What can only be said when all lines are read.
+    pub(super) fn complete(&mut self) -> Result<(), String> {
+        if self.asks.is_empty() && self.informs.is_empty() {
+            return Ok(());
+        }
+        if self.asks.len() != self.informs.len() {
+            return Err("every process needs a line `asks` and a line `informs`".to_owned());
+        }
+        let (asks, informs) = (self.asks.clone(), self.informs.clone());
+        let sets = SetsOf::new(asks, informs).map_err(|fault| fault.to_string())?;
+        self.setup.sets = Some(sets);
         Ok(())
     }
 
@@ -143,14 +150,25 @@ impl System {
             lines.push(format!("flags {}", flags.join(" ")));
         }
         if let Some(sets) = &self.setup.sets {
-            for (word, sets) in [("asks", &sets.request), ("informs", &sets.inform)] {
-                lines.extend(sets.iter().enumerate().map(|(of, whom)| {
-                    format!("{word} {}: {}", names.name(NodeId::from(of)), names.list(whom))
-                }));
+            for node in (0..sets.nodes()).map(NodeId) {
+                let (name, asks) = (names.name(node), names.list(sets.request(node)));
+                lines.push(format!("asks {name}: {asks}"));
+                lines.push(format!("informs {name}: {}", names.list(sets.inform(node))));
             }
         }
         lines.join("\n") + "\n"
     }
+}
+
+/// `A: B C`.
+fn parse_set(of: &str, whom: &[&str], names: Names<'_>) -> Result<(NodeId, Vec<NodeId>), String> {
+    let of = of.strip_suffix(':').ok_or_else(|| format!("a set is written `{of}: A B C`"))?;
+    Ok((names.process(of)?, names.processes(whom)?))
+}
+
+fn keep_set(sets: &mut Vec<Vec<NodeId>>, of: NodeId, members: Vec<NodeId>, processes: usize) {
+    sets.resize(processes, Vec::new());
+    sets[of.index()] = members;
 }
 
 /// Names of processes; `P1..P4` stands for P1 P2 P3 P4.

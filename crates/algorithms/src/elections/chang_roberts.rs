@@ -1,0 +1,263 @@
+//! E. Chang and R. Roberts, "An improved algorithm for decentralized extrema-finding in circular
+//! configurations of processes", CACM 22(5), 1979.
+//!
+//! Ids go round a ring and every process swallows those below its own; only the highest comes all
+//! the way back, and its owner then tells everyone. With one starter 2N messages at best and 3N-1
+//! at worst. No failures are assumed once it runs: the ring is closed over those that are down
+//! before it starts. Links must keep order.
+//!
+//! Liberties: `participant` and `elected` as in S3; a second start of the same process while it
+//! takes part is nothing new.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    About, Claim, Costs, Election, Fields, Kind, Links, Message, NodeId, Outbox, Start, Structure,
+    Timer,
+};
+
+/// One process of Chang and Roberts' algorithm.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct ChangRoberts {
+    me: NodeId,
+    processes: u32,
+    /// Its neighbours on the closed ring; itself if nobody else is up.
+    left: NodeId,
+    right: NodeId,
+    participant: bool,
+    /// None while it takes part, and before the first election.
+    elected: Option<NodeId>,
+}
+
+/// What the processes say, each to its right neighbour.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+pub enum ChangRobertsMessage {
+    /// This one stands for election.
+    Election(NodeId),
+    /// This one is elected.
+    Elected(NodeId),
+}
+
+use ChangRobertsMessage::{Elected, Election as Stands};
+
+impl Election for ChangRoberts {
+    type Message = ChangRobertsMessage;
+
+    const ABOUT: &'static About = &ABOUT;
+
+    fn new(me: NodeId, start: &Start) -> Self {
+        Self {
+            me,
+            processes: start.processes(),
+            left: predecessor(me, start),
+            right: start.successor(me),
+            participant: false,
+            elected: None,
+        }
+    }
+
+    fn start(&mut self, out: &mut Outbox<Self::Message>) {
+        if self.right == self.me {
+            self.elected = Some(self.me);
+            out.elected(self.me);
+        } else if !self.participant {
+            self.take_part(self.me, out);
+        }
+    }
+
+    fn receive(&mut self, from: NodeId, message: Self::Message, out: &mut Outbox<Self::Message>) {
+        let (Stands(id) | Elected(id)) = message;
+        if from != self.left || from == self.me {
+            return out.nonsense(from, "a message from no left neighbour");
+        }
+        if id.0 >= self.processes {
+            return out.nonsense(from, "an id of no member");
+        }
+        match message {
+            Stands(id) => self.on_election(from, id, out),
+            Elected(id) => self.on_elected(from, id, out),
+        }
+    }
+
+    fn timeout(&mut self, _timer: Timer, _out: &mut Outbox<Self::Message>) {}
+
+    fn coordinator(&self) -> Option<NodeId> {
+        self.elected
+    }
+
+    fn takes_part(&self) -> bool {
+        self.participant
+    }
+
+    fn variables(&self) -> Fields {
+        vec![("participant", self.participant.into()), ("elected", self.elected.into())]
+    }
+}
+
+impl ChangRoberts {
+    fn on_election(&mut self, from: NodeId, id: NodeId, out: &mut Outbox<ChangRobertsMessage>) {
+        if id > self.me {
+            self.take_part(id, out);
+        } else if id < self.me {
+            // Whoever takes part has let an id at least as high go by: the lower one ends here.
+            if !self.participant {
+                self.take_part(self.me, out);
+            }
+        } else if self.participant {
+            self.participant = false;
+            self.elected = Some(self.me);
+            out.send(self.right, Elected(self.me));
+            out.elected(self.me);
+        } else {
+            out.nonsense(from, "our id, though we do not stand for election");
+        }
+    }
+
+    fn on_elected(&mut self, from: NodeId, id: NodeId, out: &mut Outbox<ChangRobertsMessage>) {
+        if id == self.me {
+            // All the way round: everyone knows.
+            if self.elected != Some(self.me) {
+                out.nonsense(from, "elected, though we do not know it");
+            }
+        } else if id < self.me || !self.participant {
+            out.nonsense(from, "the winner of no election in which we took part");
+        } else {
+            self.participant = false;
+            self.elected = Some(id);
+            out.send(self.right, Elected(id));
+            out.elected(id);
+        }
+    }
+
+    /// Passes an id on; whoever does that takes part.
+    fn take_part(&mut self, id: NodeId, out: &mut Outbox<ChangRobertsMessage>) {
+        self.participant = true;
+        self.elected = None;
+        out.send(self.right, Stands(id));
+    }
+}
+
+/// The process whose successor this one is.
+fn predecessor(me: NodeId, start: &Start) -> NodeId {
+    let processes = start.processes();
+    let back = (1..processes).map(|steps| NodeId((me.0 + processes - steps) % processes));
+    back.into_iter().find(|&node| !start.is_crashed(node)).unwrap_or(me)
+}
+
+impl Message for ChangRobertsMessage {
+    fn kind(&self) -> &'static str {
+        match self {
+            Stands(_) => "election",
+            Elected(_) => "elected",
+        }
+    }
+
+    fn fields(&self) -> Fields {
+        let (Stands(id) | Elected(id)) = self;
+        vec![("id", (*id).into())]
+    }
+}
+
+const ABOUT: About = About {
+    name: "chang-roberts",
+    title: "Chang-Roberts 1979",
+    kind: Kind::Election,
+    family: "election",
+    control: false,
+    claims: &[Claim::Agreement, Claim::Termination],
+    links: Links::Fifo,
+    structure: Structure::Ring,
+    uses_stamps: false,
+    options: &[],
+    costs: Costs {
+        light: "2N to 3N-1",
+        saturated: "3N-1 to N(N+3)/2",
+        worst: "N(N+3)/2",
+        client_delay: "-",
+        sync_delay: "-",
+    },
+    order: "the highest id",
+    source: "Chang, Roberts, CACM 22(5), 1979",
+    idea: "Everyone sends its id round the ring, and everyone swallows ids below its own. Only the \
+           highest gets all the way back to its owner, who has thereby seen that nobody is higher \
+           and tells all.",
+    rules: &[
+        "To start: take part and send the own id to the right.",
+        "On an id above the own: pass it on, and take part. On one below: send the own instead, \
+         unless taking part already.",
+        "On the own id: elected; tell the right neighbour so.",
+        "On an announcement: note it, take part no more, pass it on unless it is the own.",
+    ],
+    known_failures: &[
+        "A process that goes down while it runs cuts the ring: messages are lost, and no election \
+         ends. Close the ring first.",
+        "A process that comes back is on nobody's ring until the next start.",
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Effect, Setup};
+
+    /// Lets these of `n` start and delivers all; how many messages there were, and who won.
+    fn messages(n: u32, starters: &[u32], crashed: &[u32]) -> (usize, Vec<Option<NodeId>>) {
+        let mut setup = Setup::new(n);
+        setup.crashed = crashed.iter().copied().map(NodeId).collect();
+        let start = setup.start_election::<ChangRoberts>().expect("any number suits");
+        let mut ring: Vec<_> = start.all().map(|me| ChangRoberts::new(me, &start)).collect();
+        let (mut out, mut sent) = (Outbox::new(), Vec::new());
+        for &starter in starters {
+            ring[starter as usize].start(&mut out);
+            post(NodeId(starter), &mut out, &mut sent);
+        }
+        for next in 0.. {
+            let Some((from, to, message)) = sent.get(next).cloned() else { break };
+            ring[to.index()].receive(from, message, &mut out);
+            post(to, &mut out, &mut sent);
+        }
+        (sent.len(), ring.iter().map(ChangRoberts::coordinator).collect())
+    }
+
+    fn post<M>(from: NodeId, out: &mut Outbox<M>, sent: &mut Vec<(NodeId, NodeId, M)>)
+    where
+        M: Message,
+    {
+        out.drain(|effect| match effect {
+            Effect::Send { to, message, .. } => sent.push((from, to, message)),
+            Effect::Elected { .. } => {}
+            other => panic!("{other:?}"),
+        });
+    }
+
+    #[test]
+    fn one_starter_costs_2n_at_best_and_3n_minus_1_at_worst() {
+        for n in 2..12 {
+            let elected = vec![Some(NodeId(n - 1)); n as usize];
+            let size = n as usize;
+            assert_eq!(messages(n, &[n - 1], &[]), (2 * size, elected.clone()));
+            // The right neighbour of the highest is farthest from it.
+            assert_eq!(messages(n, &[0], &[]), (3 * size - 1, elected));
+        }
+    }
+
+    #[test]
+    fn the_ring_is_closed_over_those_that_are_down() {
+        let (sent, coordinators) = messages(5, &[1], &[0, 3, 4]);
+        let two = Some(NodeId(2));
+        assert_eq!((sent, coordinators), (5, vec![None, two, two, None, None]));
+    }
+
+    #[test]
+    fn alone_it_elects_itself_without_a_message() {
+        assert_eq!(messages(3, &[1], &[0, 2]), (0, vec![None, Some(NodeId(1)), None]));
+        assert_eq!(messages(1, &[0], &[]), (0, vec![Some(NodeId(0))]));
+    }
+
+    #[test]
+    fn when_all_start_it_costs_2n_minus_1_at_best_before_the_announcement() {
+        let all: Vec<_> = (0..8).collect();
+        // Ids rise along the ring, so everyone but the lowest swallows its left neighbour's.
+        assert_eq!(messages(8, &all, &[]).0, 2 * 8 - 1 + 8);
+    }
+}

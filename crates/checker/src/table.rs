@@ -1,0 +1,188 @@
+//! The fixed table of systems that `mutua check --all` goes through.
+//!
+//! What holds is taken from the registry: every algorithm, every variant. What must be found broken
+//! is listed, since each control needs its own system to show.
+
+mod controls;
+mod trees;
+
+use mutua_algorithms::{About, Claim, Kind, NodeId, QuorumKind, Setup, Structure, registry};
+
+use crate::{
+    check::{Reduction, Task},
+    limits::Limits,
+    system::System,
+};
+
+/// One line of the table: one or several systems of one algorithm, of which one thing is expected.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The systems in words.
+    pub title: String,
+    /// The systems.
+    pub tasks: Vec<Task>,
+    /// The property that must be found broken; none: all that were looked at must hold.
+    pub broken: Option<Claim>,
+}
+
+impl Row {
+    fn holds(title: impl Into<String>, tasks: Vec<Task>) -> Self {
+        Self { title: title.into(), tasks, broken: None }
+    }
+}
+
+/// The small systems: minutes on two cores.
+pub fn small() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for about in registry::ALGORITHMS.iter().filter(|about| !about.control) {
+        match about.kind {
+            Kind::Mutex => rows.extend(small_mutex(about)),
+            Kind::Election => rows.extend(small_election(about)),
+        }
+        rows.extend(variants(about));
+    }
+    rows.extend(structures());
+    rows.extend(rings(3..=5));
+    rows.extend(controls::controls());
+    rows
+}
+
+/// The rest: what is larger, and takes longer.
+pub fn deep() -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mutexes = registry::ALGORITHMS.iter().filter(|about| about.kind == Kind::Mutex);
+    for about in mutexes.filter(|about| !about.control) {
+        let task = |nodes, entries| plain(about, nodes, entries, &about.claims_checked(true));
+        rows.push(Row::holds("3 processes, 2 entries each", vec![task(3, 2)]));
+        rows.push(Row::holds("4 processes, 1 entry each", vec![task(4, 1)]));
+    }
+    rows.extend(rings(6..=6));
+    rows.extend(trees::rows(5));
+    rows
+}
+
+/// What is checked of an algorithm by default.
+trait Checked {
+    fn claims_checked(&self, ordering: bool) -> Vec<Claim>;
+}
+
+impl Checked for About {
+    fn claims_checked(&self, ordering: bool) -> Vec<Claim> {
+        let mut claims = self.claims.to_vec();
+        claims
+            .retain(|&claim| claim != Claim::Convergence && (ordering || claim != Claim::Ordering));
+        claims
+    }
+}
+
+fn small_mutex(about: &About) -> Vec<Row> {
+    let all = about.claims_checked(true);
+    let cheap = about.claims_checked(false);
+    let mut rows = vec![
+        Row::holds("2 processes, 3 entries each", vec![plain(about, 2, 3, &all)]),
+        Row::holds("3 processes, 1 entry each", vec![plain(about, 3, 1, &all)]),
+    ];
+    // Where every interleaving of the clocks counts, twice two entries is for the deep table.
+    if !LARGE.contains(&about.name) {
+        let task = plain(about, 3, 2, &cheap);
+        rows.push(Row::holds("3 processes, 2 entries each", vec![task]));
+    }
+    let mut task = plain(about, 3, 1, &cheap);
+    task.system.setup.inside = true;
+    rows.push(Row::holds("3 processes, 1 entry each, the holder inside", vec![task]));
+    rows
+}
+
+/// Algorithms of which 3 processes with 2 entries each take more than a few seconds.
+const LARGE: [&str; 2] = ["lamport", "sanders"];
+
+fn small_election(about: &About) -> Vec<Row> {
+    let task = |nodes: u32, change: &dyn Fn(&mut System)| {
+        let mut task = plain(about, nodes, 1, about.claims);
+        change(&mut task.system);
+        task
+    };
+    let down = |node: u32| move |system: &mut System| system.setup.crashed = vec![NodeId(node)];
+    vec![
+        Row::holds("2 processes, 1 start each", vec![task(2, &|_| ())]),
+        Row::holds("3 processes, 1 start each", vec![task(3, &|_| ())]),
+        Row::holds("3 processes, the highest down", vec![task(3, &down(2))]),
+    ]
+}
+
+/// Every variant that drops no claim keeps them all.
+fn variants(about: &About) -> Vec<Row> {
+    let options = about.options.iter();
+    let values = options.flat_map(|choice| choice.values.iter().skip(1).map(move |v| (choice, v)));
+    values
+        .filter(|(_, variant)| variant.drops.is_empty())
+        .filter(|(choice, _)| choice.key != "daemon")
+        .map(|(choice, variant)| {
+            let mut task = plain(about, 3, 1, &about.claims_checked(true));
+            task.system.setup.settings.set(choice.key, variant.name);
+            Row::holds("3 processes, 1 each", vec![task])
+        })
+        .collect()
+}
+
+/// Quorums and trees.
+fn structures() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for about in registry::ALGORITHMS.iter().filter(|about| !about.control) {
+        match about.structure {
+            Structure::Quorums => rows.extend(quorums(about)),
+            Structure::Tree => rows.push(trees::row(about, 4)),
+            Structure::Complete | Structure::Ring | Structure::Sets => {}
+        }
+    }
+    rows
+}
+
+fn quorums(about: &About) -> Vec<Row> {
+    let task = |nodes: u32, kind: QuorumKind, contenders: u32| {
+        let mut task = plain(about, nodes, 1, about.claims);
+        task.system.setup.quorums = kind;
+        task.system.contenders = Some((0..contenders).map(NodeId).collect());
+        task
+    };
+    vec![
+        Row::holds("3 processes in pairs", vec![task(3, QuorumKind::Majority, 3)]),
+        Row::holds("2 x 2 grid, all four contend", vec![task(4, QuorumKind::Grid, 4)]),
+        Row::holds("plane of 7, 3 contend", vec![task(7, QuorumKind::Plane, 3)]),
+        Row::holds("majorities of 5, 3 contend", vec![task(5, QuorumKind::Majority, 3)]),
+    ]
+}
+
+/// Dijkstra's ring under its daemons, at and above the least number of values that suffices.
+fn rings(sizes: std::ops::RangeInclusive<u32>) -> Vec<Row> {
+    let Some(about) = registry::about("dijkstra") else { return Vec::new() };
+    let mut rows = Vec::new();
+    for daemon in ["central", "distributed", "synchronous"] {
+        let least = |n: u32| if daemon == "central" { n - 1 } else { n };
+        let tasks = sizes.clone().flat_map(|n| {
+            (least(n).max(2)..=n + 1).map(move |k| {
+                let mut task = plain(about, n, 1, &[Claim::Convergence]);
+                task.system.setup.settings.set("daemon", daemon);
+                task.system.setup.settings.set("k", &k.to_string());
+                task
+            })
+        });
+        let (from, to) = (sizes.start(), sizes.end());
+        let enough = if daemon == "central" { "n-1" } else { "n" };
+        let title = format!("{daemon} daemon, n = {from}..{to}, k = {enough}..n+1");
+        rows.push(Row { title, tasks: tasks.collect(), broken: None });
+    }
+    rows
+}
+
+/// A plain system of an algorithm, checked for these.
+fn plain(about: &About, nodes: u32, entries: u32, claims: &[Claim]) -> Task {
+    Task {
+        name: about.name.to_owned(),
+        system: System::new(Setup::new(nodes), entries),
+        properties: Some(claims.to_vec()),
+        reduction: Reduction::All,
+        limits: Limits::default(),
+        first: false,
+    }
+}

@@ -1,0 +1,133 @@
+//! The table of small systems, row by row: what must hold holds, what must break breaks in as many
+//! steps as it ever did, and merging states changes no verdict.
+
+use mutua_algorithms::{Claim, registry};
+use mutua_checker::{
+    Limits, Reduction, Report, Task, check,
+    table::{Row, small},
+};
+
+/// The length of a shortest counterexample for each control, in the order of the table.
+const CONTROLS: &[(&str, &str, Claim, usize)] = &[
+    ("bakery-naive", "without the variable `choosing`", Claim::Safety, 10),
+    ("lamport", "links that reorder", Claim::Safety, 4),
+    ("maekawa-basic", "2 x 2 grid, 2 contend", Claim::DeadlockFree, 8),
+    ("maekawa-basic", "plane of 7, 3 contend", Claim::DeadlockFree, 12),
+    ("majority", "2 of 4 contend", Claim::DeadlockFree, 10),
+    ("majority", "2 of 6 contend", Claim::DeadlockFree, 16),
+    ("central", "a message of the application", Claim::Ordering, 6),
+    ("le-lann", "a message of the application", Claim::Ordering, 5),
+    ("le-lann", "a token that arrives twice", Claim::Safety, 6),
+    ("bully", "timers that run out at any time", Claim::Agreement, 2),
+    ("bully", "one crashes and comes back", Claim::Agreement, 6),
+    ("sanders", "sets that do not meet", Claim::Safety, 2),
+    ("ricart-agrawala", "replies without clocks", Claim::Ordering, 6),
+    ("ricart-agrawala", "replies without clocks", Claim::Fence, 7),
+    ("maekawa", "2 x 2 grid, all four contend", Claim::DeadlockFree, 14),
+    ("maekawa", "majorities of 5, 3 contend", Claim::DeadlockFree, 13),
+    ("maekawa", "3 processes in pairs", Claim::DeadlockFree, 7),
+    ("maekawa", "2 x 2 grid, all four contend", Claim::DeadlockFree, 9),
+    ("maekawa", "3 processes in pairs", Claim::DeadlockFree, 7),
+    ("dijkstra", "central daemon, n = 4, k = 2", Claim::Convergence, 8),
+    ("dijkstra", "central daemon, n = 5, k = 3", Claim::Convergence, 15),
+    ("dijkstra", "distributed daemon, n = 4, k = 3", Claim::Convergence, 3),
+    ("dijkstra", "synchronous daemon, n = 4, k = 3", Claim::Convergence, 3),
+    ("dijkstra", "synchronous daemon, n = 4, k = 2", Claim::Convergence, 8),
+    ("dijkstra", "distributed daemon, n = 5, k = 4", Claim::Convergence, 4),
+];
+
+fn run(task: &Task, reduction: Reduction) -> Report {
+    let limits = Limits { threads: 1, ..Limits::default() };
+    let task = Task { reduction, limits, ..task.clone() };
+    check(&task, &mut |_| ()).unwrap_or_else(|error| panic!("{}: {error}", task.words()))
+}
+
+/// The properties of a report, and in how many steps each is broken.
+fn verdicts(report: &Report) -> Vec<(&'static str, Option<bool>, Option<usize>)> {
+    let steps = |verdict: &mutua_checker::Verdict| verdict.trail.as_ref().map(|t| t.steps.len());
+    report.verdicts.iter().map(|verdict| (verdict.name, verdict.holds, steps(verdict))).collect()
+}
+
+fn rows(control: bool) -> impl Iterator<Item = Row> {
+    small().into_iter().filter(move |row| row.broken.is_some() == control)
+}
+
+#[test]
+fn what_is_claimed_holds_with_and_without_merging() {
+    for row in rows(false) {
+        for task in &row.tasks {
+            let merged = run(task, Reduction::All);
+            assert!(!merged.is_violated() && merged.is_complete(), "{} {}", task.name, row.title);
+            for goal in &merged.goals {
+                assert!(goal.reached, "{} {}: never {}", task.name, row.title, goal.name);
+            }
+            // The largest are compared by `mutua check --all` with and without; see the README.
+            if merged.searches.iter().all(|search| search.states < 100_000) {
+                let all = run(task, Reduction::None);
+                assert_eq!(verdicts(&merged), verdicts(&all), "{} {}", task.name, row.title);
+                for (merged, all) in merged.searches.iter().zip(&all.searches) {
+                    assert!(merged.states <= all.states, "{} {}", task.name, row.title);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_control_is_found_by_a_shortest_run() {
+    let mut pinned = CONTROLS.iter();
+    for row in rows(true) {
+        let [task] = row.tasks.as_slice() else { panic!("{}: one system a control", row.title) };
+        let broken = row.broken.expect("a control breaks something");
+        for reduction in [Reduction::All, Reduction::None] {
+            let report = run(task, reduction);
+            let verdict = &report.verdicts[0];
+            let steps = verdict.trail.as_ref().map_or(0, |trail| trail.steps.len());
+            assert_eq!(verdict.name, broken.name());
+            if reduction == Reduction::None {
+                let found = (task.name.as_str(), row.title.as_str(), broken, steps);
+                assert_eq!(Some(&found), pinned.next());
+            }
+        }
+    }
+    assert_eq!(pinned.next(), None);
+}
+
+#[test]
+fn every_counterexample_plays_on_the_real_machines() {
+    for row in rows(true) {
+        let task = &row.tasks[0];
+        let report = run(task, Reduction::None);
+        for verdict in &report.verdicts {
+            let Some(trail) = &verdict.trail else { continue };
+            let scripted = task.script(verdict.name, trail).expect("the system starts");
+            let failures = scripted.played.failures();
+            assert!(failures.is_empty(), "{} {}: {failures:?}", task.name, row.title);
+            // What was written can be read again and plays alike.
+            let text = scripted.script.text();
+            let again = mutua_trace::Script::parse("again", &text)
+                .unwrap_or_else(|error| panic!("{} {}: {error}\n{text}", task.name, row.title));
+            let played = again.play().expect("the system starts");
+            assert_eq!(played.failures(), Vec::<String>::new(), "{} {}", task.name, row.title);
+            assert_eq!(played.events.len(), scripted.played.events.len());
+        }
+    }
+}
+
+#[test]
+fn every_control_of_the_registry_has_its_row() {
+    let rows: Vec<_> = rows(true).collect();
+    for about in registry::ALGORITHMS {
+        let of_it = || rows.iter().filter(|row| row.tasks[0].name == about.name);
+        assert!(!about.control || of_it().next().is_some(), "{}", about.name);
+        for choice in about.options {
+            for variant in choice.values.iter().filter(|variant| !variant.drops.is_empty()) {
+                let shows = |row: &Row| {
+                    row.tasks[0].system.setup.settings.get(choice.key) == Some(variant.name)
+                };
+                let shown = of_it().any(shows);
+                assert!(shown, "{} {}={}", about.name, choice.key, variant.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `mutua check`: every interleaving of a small system.
+//!
+//! Exit code 0: everything that was looked at holds; 1: something does not; 2: the search ended
+//! before it was decided.
+
+mod all;
+mod arguments;
+mod progress;
+mod show;
+
+use std::{fs, path::Path, process::ExitCode};
+
+use anyhow::{Context, Result};
+use mutua_checker::{Report, Task};
+
+pub(crate) use arguments::Arguments;
+use progress::Line;
+
+use crate::exit::usage;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.all {
+        return all::run(arguments);
+    }
+    let task = arguments.task()?;
+    let mut line = Line::new();
+    let report = mutua_checker::check(&task, &mut |now| line.show(now))
+        .map_err(|error| usage(error.to_string()))?;
+    line.clear();
+    if let Some(directory) = &arguments.counterexamples {
+        write_counterexamples(&task, &report, directory)?;
+    }
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&show::json(&task, &report))?);
+    } else {
+        print!("{}", show::text(&task, &report));
+    }
+    Ok(exit_code(&report))
+}
+
+fn exit_code(report: &Report) -> ExitCode {
+    if report.is_violated() {
+        ExitCode::from(1)
+    } else if report.is_complete() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(2)
+    }
+}
+
+/// Writes every counterexample as a script that `mutua replay` plays, and as a picture.
+fn write_counterexamples(task: &Task, report: &Report, directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    for verdict in &report.verdicts {
+        let Some(trail) = &verdict.trail else { continue };
+        let scripted = task.script(verdict.name, trail)?;
+        let picture = mutua_trace::diagram::svg(&scripted.played.header, &scripted.played.events);
+        for (ending, text) in [("script", scripted.script.text()), ("svg", picture)] {
+            let path = directory.join(file_name(task, verdict.name, ending));
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A name that tells one system from another.
+fn file_name(task: &Task, property: &str, ending: &str) -> String {
+    let mut name = format!("{}-{}", task.name, task.system.setup.nodes);
+    for (key, value) in task.system.setup.settings.iter() {
+        name += &format!("-{key}-{}", value.replace(|c: char| !c.is_alphanumeric(), "-"));
+    }
+    format!("{name}-{property}.{ending}")
+}

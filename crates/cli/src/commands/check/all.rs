@@ -1,0 +1,182 @@
+//! `mutua check --all`: the whole table.
+
+use std::{
+    io::{Write, stdout},
+    process::ExitCode,
+};
+
+use anyhow::Result;
+use mutua_checker::{
+    Report,
+    table::{Row, deep, small},
+};
+use serde_json::{Value, json};
+
+use super::{Arguments, progress::Line, write_counterexamples};
+use crate::exit::usage;
+
+/// Goes through the table. Exit code 0: everything is as expected, the controls included.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let rows = if arguments.deep { deep() } else { small() };
+    let mut lines = Vec::new();
+    if !arguments.json {
+        println!("{}", HEADER.trim_end());
+    }
+    for row in rows {
+        let line = check_row(row, arguments)?;
+        if !arguments.json {
+            println!("{}", line.text());
+            // Whoever reads along in a pipe sees each row as it is done.
+            stdout().flush()?;
+        }
+        lines.push(line);
+    }
+    let count = |verdict| lines.iter().filter(|line| line.verdict == verdict).count();
+    let (wrong, open) = (count(Found::Otherwise), count(Found::Nothing));
+    if arguments.json {
+        let rows: Vec<_> = lines.iter().map(Checked::json).collect();
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+    } else {
+        let states: u64 = lines.iter().map(|line| line.states).sum();
+        let seconds: f64 = lines.iter().map(|line| line.seconds).sum();
+        println!(
+            "\n{} rows, {states} states, {seconds:.0} s: {} as expected, {wrong} otherwise, {open} \
+             not decided",
+            lines.len(),
+            count(Found::AsExpected)
+        );
+    }
+    Ok(ExitCode::from(match (wrong, open) {
+        (0, 0) => 0,
+        (0, _) => 2,
+        (_, _) => 1,
+    }))
+}
+
+const HEADER: &str = "\
+algorithm              system                                                        states  seconds  found
+---------------------  -------------------------------------------------------  -----------  -------  -----";
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Found {
+    AsExpected,
+    Otherwise,
+    /// The limits did not let it be decided.
+    Nothing,
+}
+
+/// A row that was checked.
+struct Checked {
+    row: Row,
+    states: u64,
+    seconds: f64,
+    verdict: Found,
+    words: String,
+}
+
+fn check_row(row: Row, arguments: &Arguments) -> Result<Checked> {
+    let mut line = Line::new();
+    let mut reports = Vec::new();
+    for task in &row.tasks {
+        let mut task = task.clone();
+        task.limits = arguments.limits();
+        let report = mutua_checker::check(&task, &mut |now| line.show(now))
+            .map_err(|error| usage(format!("{}: {error}", task.words())))?;
+        if let Some(directory) = &arguments.counterexamples {
+            write_counterexamples(&task, &report, directory)?;
+        }
+        reports.push(report);
+    }
+    line.clear();
+    let searches = || reports.iter().flat_map(|report| &report.searches);
+    Ok(Checked {
+        states: searches().map(|search| search.states).sum(),
+        seconds: searches().map(|search| search.seconds).sum(),
+        verdict: judge(&row, &reports),
+        words: words(&row, &reports),
+        row,
+    })
+}
+
+fn judge(row: &Row, reports: &[Report]) -> Found {
+    let vacuous = reports.iter().flat_map(|report| &report.goals).any(|goal| !goal.reached);
+    match row.broken {
+        Some(_) if reports.iter().all(Report::is_violated) => Found::AsExpected,
+        None if reports.iter().any(Report::is_violated) => Found::Otherwise,
+        None if vacuous => Found::Otherwise,
+        _ if !reports.iter().all(Report::is_complete) => Found::Nothing,
+        Some(_) => Found::Otherwise,
+        None => Found::AsExpected,
+    }
+}
+
+fn words(row: &Row, reports: &[Report]) -> String {
+    let verdicts = || reports.iter().flat_map(|report| &report.verdicts);
+    let broken = verdicts().find(|verdict| verdict.holds == Some(false));
+    match (broken, row.broken) {
+        (Some(verdict), expected) => {
+            let steps = verdict.trail.as_ref().map_or(0, |trail| trail.steps.len());
+            let control = if expected.is_some() { "control: " } else { "" };
+            format!("{control}{} broken in {steps} steps", verdict.name)
+        }
+        (None, Some(claim)) => format!("{} was not found broken", claim.name()),
+        (None, None) => {
+            let names = |held: bool| {
+                let mut names: Vec<_> = verdicts()
+                    .filter(|verdict| verdict.holds.is_some() == held)
+                    .map(|verdict| verdict.name)
+                    .collect();
+                names.sort_unstable();
+                names.dedup();
+                names.join(", ")
+            };
+            let open = names(false);
+            let open = if open.is_empty() { open } else { format!("; not decided: {open}") };
+            format!("holds: {}{open}", names(true))
+        }
+    }
+}
+
+impl Checked {
+    fn system(&self) -> String {
+        let mut words = self.row.title.clone();
+        if let [task] = self.row.tasks.as_slice() {
+            for (key, value) in task.system.setup.settings.iter() {
+                if !["daemon", "k"].contains(&key) {
+                    words += &format!(", {key}={value}");
+                }
+            }
+        }
+        words
+    }
+
+    fn text(&self) -> String {
+        let mark = match self.verdict {
+            Found::AsExpected => "",
+            Found::Otherwise => "NOT AS EXPECTED: ",
+            Found::Nothing => "unfinished: ",
+        };
+        format!(
+            "{:<21}  {:<55}  {:>11}  {:>7.1}  {mark}{}",
+            self.row.tasks[0].name,
+            self.system(),
+            self.states,
+            self.seconds,
+            self.words
+        )
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "algorithm": self.row.tasks[0].name,
+            "system": self.system(),
+            "systems": self.row.tasks.len(),
+            "states": self.states,
+            "seconds": self.seconds,
+            "control": self.row.broken.map(|claim| claim.name()),
+            "as_expected": self.verdict == Found::AsExpected,
+            "complete": self.verdict != Found::Nothing,
+            "found": self.words,
+        })
+    }
+}

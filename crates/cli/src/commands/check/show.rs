@@ -1,0 +1,132 @@
+//! What a check has found, for people and for programs.
+
+use mutua_checker::{Report, Search, Task, Trail, Verdict};
+use serde_json::{Value, json};
+
+/// The report as one object.
+pub(crate) fn json(task: &Task, report: &Report) -> Value {
+    let limited = |search: &Search| search.is_limited();
+    json!({
+        "algorithm": task.name,
+        "nodes": task.system.setup.nodes,
+        "entries": task.system.entries,
+        "states": report.searches.first().map_or(0, |search| search.states),
+        "complete": !report.searches.iter().any(limited),
+        "seconds": report.searches.iter().map(|search| search.seconds).sum::<f64>(),
+        "properties": report.verdicts.iter().map(verdict_json).collect::<Vec<_>>(),
+        "searches": report.searches.iter().map(search_json).collect::<Vec<_>>(),
+        "reductions": report.reductions,
+        "goals": report.goals.iter().map(|goal| json!({
+            "name": goal.name,
+            "reached": goal.reached,
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn verdict_json(verdict: &Verdict) -> Value {
+    let trail = verdict.trail.as_ref();
+    json!({
+        "name": verdict.name,
+        "claimed": verdict.claimed,
+        "holds": verdict.holds,
+        "steps": trail.map(|trail| trail.steps.len()),
+        "counterexample": trail.map(sentences),
+        "repeats_from": trail.and_then(|trail| trail.cycle),
+    })
+}
+
+fn search_json(search: &Search) -> Value {
+    json!({
+        "properties": search.properties,
+        "states": search.states,
+        "steps": search.steps,
+        "depth": search.depth,
+        "seconds": search.seconds,
+        "states_per_second": search.states as f64 / search.seconds.max(1e-9),
+        "bytes": search.bytes,
+        "stopped": search.stopped.map(|stop| stop.words()),
+    })
+}
+
+fn sentences(trail: &Trail) -> Vec<String> {
+    trail.steps.iter().map(|step| step.sentence()).collect()
+}
+
+/// The report as text.
+pub(crate) fn text(task: &Task, report: &Report) -> String {
+    let mut text = format!("{}\n", task.words());
+    for search in &report.searches {
+        text += &search_text(search);
+    }
+    if !report.reductions.is_empty() {
+        text += &format!("  merged: {}\n", report.reductions.join(", "));
+    }
+    text.push('\n');
+    for verdict in &report.verdicts {
+        text += &verdict_text(verdict);
+    }
+    for goal in report.goals.iter().filter(|goal| !goal.reached) {
+        text += &format!("  never happens       {}\n", goal.name);
+    }
+    let mut told: Vec<Vec<String>> = Vec::new();
+    for verdict in &report.verdicts {
+        let Some(trail) = &verdict.trail else { continue };
+        let steps = sentences(trail);
+        if told.contains(&steps) {
+            text += &format!("\nThe same run breaks {}.\n", verdict.name);
+        } else {
+            text += &trail_text(verdict.name, trail);
+            told.push(steps);
+        }
+    }
+    text
+}
+
+fn search_text(search: &Search) -> String {
+    let mut text = format!(
+        "  {} states, {} steps, depth {}, {:.2} s, {:.2} million states/s, {:.0} bytes a state  \
+         ({})\n",
+        search.states,
+        search.steps,
+        search.depth,
+        search.seconds,
+        search.states as f64 / search.seconds.max(1e-9) / 1e6,
+        search.bytes as f64 / search.states.max(1) as f64,
+        search.properties.join(", "),
+    );
+    if let Some(stop) = search.stopped {
+        let covered = if search.is_limited() {
+            format!("; every run of fewer than {} steps is covered", search.depth)
+        } else {
+            String::new()
+        };
+        text += &format!("    not all: {}{covered}\n", stop.words());
+    }
+    text
+}
+
+fn verdict_text(verdict: &Verdict) -> String {
+    let found = match (verdict.holds, &verdict.trail) {
+        (Some(true), _) => "holds".to_owned(),
+        (Some(false), Some(trail)) => format!("VIOLATED in {} steps", trail.steps.len()),
+        (Some(false), None) => "VIOLATED".to_owned(),
+        (None, _) => "not decided".to_owned(),
+    };
+    let claim = if verdict.claimed { "" } else { "  (not claimed)" };
+    format!("  {:<18}  {found}{claim}\n", verdict.name)
+}
+
+fn trail_text(property: &str, trail: &Trail) -> String {
+    let mut text = format!("\nA shortest run that breaks {property}:\n");
+    if let Some(flags) = &trail.flags {
+        let flags: Vec<_> = flags.iter().map(u32::to_string).collect();
+        text += &format!("       flags {}\n", flags.join(" "));
+    }
+    for (place, step) in trail.steps.iter().enumerate() {
+        if trail.cycle == Some(place) {
+            text += "       from here on, for ever:\n";
+        }
+        text += &format!("  {:>3}  {}\n", place + 1, step.sentence());
+    }
+    text
+}

@@ -1,0 +1,182 @@
+//! `mutua compare`: algorithms over a grid of sizes and loads, as one page with plots.
+
+mod csv;
+mod elections;
+mod grid;
+mod html;
+mod plots;
+mod results;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use mutua_algorithms::{About, Kind};
+
+use self::{
+    grid::{Cell, CellLoad, Effort},
+    results::Row,
+};
+use crate::{durations, exit::usage, names};
+
+/// Compare algorithms over sizes and loads, as one page with plots.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// The algorithms; all but the negative controls, if none is named.
+    names: Vec<String>,
+
+    /// How many processes, for the plots against N.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "3,5,10,31,100,300")]
+    nodes: Vec<u32>,
+
+    /// How many processes, for the plots against the load.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    at: u32,
+
+    /// Offered loads: how much of the time all together would spend inside if nobody had to wait.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "0.05,0.1,0.2,0.4,0.6,0.8,1,1.5,3"
+    )]
+    loads: Vec<f64>,
+
+    /// How long clients stay inside; each gets its plots.
+    #[arg(long, value_name = "LIST", value_delimiter = ';', default_value = "1ms")]
+    hold: Vec<String>,
+
+    /// How long a message takes; each gets its plots. Several are separated by semicolons.
+    #[arg(long, value_name = "LIST", value_delimiter = ';', default_value = "1ms")]
+    latency: Vec<String>,
+
+    /// How many entries each run measures, if --max-events allow it.
+    #[arg(long, value_name = "E", default_value_t = 10_000)]
+    entries: u64,
+
+    /// How many seeds each cell is run with.
+    #[arg(long, value_name = "R", default_value_t = 3)]
+    runs: u64,
+
+    /// The first seed.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+
+    /// How many events a run may have.
+    #[arg(long, value_name = "E", default_value_t = 1_000_000)]
+    max_events: u64,
+
+    /// The directory for report.html, results.csv, the plots, and what is known from before.
+    #[arg(long, value_name = "DIR", default_value = "mutua-report")]
+    out: PathBuf,
+}
+
+/// Everything that the page shows.
+struct Comparison {
+    mutexes: Vec<&'static About>,
+    rows: Vec<Row>,
+    elections: Vec<elections::ElectionRow>,
+    /// One set of plots for each time inside and latency.
+    situations: Vec<(String, String)>,
+    at: u32,
+    effort: Effort,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let named: Vec<_> =
+        arguments.names.iter().map(|name| names::algorithm(name)).collect::<Result<_>>()?;
+    check(arguments)?;
+    let comparison = compare(arguments, &named)?;
+    write(&comparison, &arguments.out)?;
+    let violated = comparison.rows.iter().any(|row| row.figures.violations > 0);
+    Ok(if violated { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn check(arguments: &Arguments) -> Result<()> {
+    for text in arguments.hold.iter().chain(&arguments.latency) {
+        durations::distribution(text).map_err(usage)?;
+    }
+    if arguments.nodes.contains(&0) || arguments.at == 0 {
+        return Err(usage("a system of 0 processes; give at least 1"));
+    }
+    if arguments.entries == 0 || arguments.runs == 0 {
+        return Err(usage("0 entries or runs; give at least 1"));
+    }
+    match arguments.loads.iter().find(|load| **load <= 0.0 || !load.is_finite()) {
+        Some(load) => Err(usage(format!("an offered load of {load}; it must be above 0"))),
+        None => Ok(()),
+    }
+}
+
+fn compare(arguments: &Arguments, named: &[&'static About]) -> Result<Comparison> {
+    let out = &arguments.out;
+    fs::create_dir_all(out).with_context(|| format!("cannot make `{}`", out.display()))?;
+    let effort = Effort {
+        entries: arguments.entries,
+        runs: arguments.runs,
+        seed: arguments.seed,
+        max_events: arguments.max_events,
+    };
+    let mutexes = match named.iter().any(|about| about.kind == Kind::Election) {
+        true if named.iter().all(|about| about.kind == Kind::Election) => Vec::new(),
+        true | false => grid::mutexes(named),
+    };
+    let situations: Vec<_> = arguments
+        .hold
+        .iter()
+        .flat_map(|hold| {
+            arguments.latency.iter().map(move |latency| (hold.clone(), latency.clone()))
+        })
+        .collect();
+    let cells = cells(arguments, &mutexes, &situations);
+    Ok(Comparison {
+        rows: results::all(cells, effort, &out.join("results.jsonl"))?,
+        elections: elections::measure(named, &arguments.nodes, arguments.seed),
+        mutexes,
+        situations,
+        at: arguments.at,
+        effort,
+    })
+}
+
+fn cells(
+    arguments: &Arguments,
+    mutexes: &[&'static About],
+    situations: &[(String, String)],
+) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (hold, latency) in situations {
+        for about in mutexes {
+            let mut add = |nodes, load| {
+                let (hold, latency) = (hold.clone(), latency.clone());
+                let algorithm = about.name.to_owned();
+                cells.push(Cell { algorithm, nodes, load, hold, latency });
+            };
+            for &nodes in &arguments.nodes {
+                add(nodes, CellLoad::Light);
+                add(nodes, CellLoad::Saturated);
+            }
+            arguments.loads.iter().for_each(|&load| add(arguments.at, CellLoad::Offered(load)));
+        }
+    }
+    cells
+}
+
+fn write(comparison: &Comparison, out: &Path) -> Result<()> {
+    let plots = plots::all(comparison);
+    let mut files = vec![
+        ("report.html".to_owned(), html::page(comparison, &plots)),
+        ("results.csv".to_owned(), csv::table(&comparison.rows)),
+    ];
+    files.extend(plots.iter().map(|plot| (format!("{}.svg", plot.file), plot.plot.svg())));
+    for (name, text) in files {
+        let file = out.join(name);
+        fs::write(&file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
+    }
+    println!("{}", out.join("report.html").display());
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! What is compared: the cells of the grid, and how one is measured.
+
+use mutua_algorithms::{About, Kind, Setup, registry};
+use mutua_simulator::{
+    Distribution, Interval, Load, Network, Plan, Report, TheoryLoad, Who, Workload, simulate,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::durations;
+
+/// One system under one load.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct Cell {
+    pub(super) algorithm: String,
+    pub(super) nodes: u32,
+    pub(super) load: CellLoad,
+    pub(super) hold: String,
+    pub(super) latency: String,
+}
+
+/// The load of a cell.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum CellLoad {
+    /// One request at a time.
+    Light,
+    /// Everybody always wants in.
+    Saturated,
+    /// Everybody rests so long that together they ask for this share of the time.
+    Offered(f64),
+}
+
+impl CellLoad {
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::Light => "light".to_owned(),
+            Self::Saturated => "saturated".to_owned(),
+            Self::Offered(share) => format!("{share}"),
+        }
+    }
+
+    pub(super) fn theory(self) -> Option<TheoryLoad> {
+        match self {
+            Self::Light => Some(TheoryLoad::Light),
+            Self::Saturated => Some(TheoryLoad::Saturated),
+            Self::Offered(_) => None,
+        }
+    }
+}
+
+/// How exactly a cell is measured.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct Effort {
+    pub(super) entries: u64,
+    pub(super) runs: u64,
+    pub(super) seed: u64,
+    pub(super) max_events: u64,
+}
+
+/// What a cell has shown: means over its runs.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(super) struct Figures {
+    pub(super) messages: Option<Stat>,
+    pub(super) multicasts: Option<Stat>,
+    pub(super) bytes: Option<Stat>,
+    pub(super) client_delay: Option<Stat>,
+    pub(super) sync_delay: Option<Stat>,
+    pub(super) waiting: Option<Stat>,
+    pub(super) waiting_p99: Option<Stat>,
+    pub(super) throughput: Option<Stat>,
+    pub(super) utilisation: Option<Stat>,
+    pub(super) jain: Option<Stat>,
+    pub(super) max_bypass: u64,
+    pub(super) violations: u64,
+    pub(super) entries: u64,
+    pub(super) events: u64,
+    /// Why there is nothing.
+    pub(super) refused: Option<String>,
+}
+
+/// A mean and the half width of its 95 % interval.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(super) struct Stat {
+    pub(super) mean: f64,
+    pub(super) half_width: Option<f64>,
+}
+
+/// The algorithms to compare: those named, or all that are not kept to be found broken.
+pub(super) fn mutexes(names: &[&'static About]) -> Vec<&'static About> {
+    let all = registry::ALGORITHMS.iter().copied();
+    all.filter(|about| about.kind == Kind::Mutex)
+        .filter(|about| match names {
+            [] => !about.control,
+            names => names.iter().any(|one| one.name == about.name),
+        })
+        .collect()
+}
+
+impl Cell {
+    /// Measures the cell.
+    pub(super) fn measure(&self, effort: &Effort) -> Figures {
+        let plan = match self.plan(effort) {
+            Ok(plan) => plan,
+            Err(why) => return Figures { refused: Some(why), ..Figures::default() },
+        };
+        let mut reports = Vec::new();
+        for number in 0..effort.runs {
+            let plan = Plan { seed: effort.seed + number, ..plan.clone() };
+            match simulate(&self.algorithm, &plan) {
+                Some(Ok(report)) => reports.push(report),
+                Some(Err(error)) => {
+                    return Figures { refused: Some(error.to_string()), ..Figures::default() };
+                }
+                None => {
+                    let refused = Some("no such algorithm".to_owned());
+                    return Figures { refused, ..Figures::default() };
+                }
+            }
+        }
+        Figures::of(&reports)
+    }
+
+    fn plan(&self, effort: &Effort) -> Result<Plan, String> {
+        let hold = durations::distribution(&self.hold)?;
+        let latency = durations::distribution(&self.latency)?;
+        let workload = match self.load {
+            CellLoad::Light => Workload::light(self.nodes, latency.mean(), hold),
+            CellLoad::Saturated => Workload::saturated(hold),
+            CellLoad::Offered(share) => {
+                let mean = hold.mean() * f64::from(self.nodes) / share;
+                let think = Distribution::Exponential { mean: mean as u64 };
+                Workload { load: Load::Think(think), who: Who::All, hold }
+            }
+        };
+        let setup = Setup::new(self.nodes);
+        let mut plan = Plan::new(setup, Network::new(latency), workload, effort.entries);
+        plan.max_events = effort.max_events;
+        if self.load == CellLoad::Saturated {
+            // Whole rounds, so that everyone's entries come in their proportion.
+            plan.entries = effort.entries.div_ceil(u64::from(self.nodes)) * u64::from(self.nodes);
+        }
+        Ok(plan)
+    }
+}
+
+impl Figures {
+    fn of(reports: &[Report]) -> Self {
+        // A run that was cut before its first entry says nothing.
+        let used: Vec<_> = reports.iter().filter(|report| report.entries > 0).collect();
+        let stat = |of: fn(&Report) -> Option<f64>| {
+            let samples: Vec<_> = used.iter().filter_map(|report| of(report)).collect();
+            Interval::of(&samples)
+                .map(|found| Stat { mean: found.mean, half_width: found.half_width })
+        };
+        Self {
+            messages: stat(|report| Some(report.messages_per_entry)),
+            multicasts: stat(|report| Some(report.multicasts_per_entry)),
+            bytes: stat(|report| Some(report.bytes_per_entry)),
+            client_delay: stat(|report| report.client_delay),
+            sync_delay: stat(|report| report.sync_delay),
+            waiting: stat(|report| report.waiting_time.map(|times| times.mean)),
+            waiting_p99: stat(|report| report.waiting_time.map(|times| times.p99)),
+            throughput: stat(|report| Some(report.throughput)),
+            utilisation: stat(|report| Some(report.utilisation)),
+            jain: stat(|report| Some(report.jain)),
+            max_bypass: used.iter().map(|report| report.max_bypass).max().unwrap_or(0),
+            violations: reports.iter().map(|report| report.violation_count).sum(),
+            entries: reports.iter().map(|report| report.entries).sum(),
+            events: reports.iter().map(|report| report.events).sum(),
+            refused: None,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What `mutua replay` prints.
+
+use anyhow::{Context, Result};
+use mutua_algorithms::registry;
+use mutua_trace::{
+    EXAMPLES, SOURCES, Script, What, Writer, describe,
+    script::{Outcome, Played},
+};
+use serde_json::{Value, json};
+
+/// All examples, with where they are from and what they show.
+pub(super) fn list() -> String {
+    let mut text = String::new();
+    let mut algorithm = String::new();
+    for script in EXAMPLES.iter().filter_map(|example| example.script().ok()) {
+        if script.system.algorithm != algorithm {
+            algorithm.clone_from(&script.system.algorithm);
+            text += &format!("{algorithm}\n");
+        }
+        text += &format!("  {}  [{}]\n", script.name, script.source);
+        text += &wrapped(&script.shows, "      ");
+    }
+    text.push('\n');
+    for (short, title) in SOURCES {
+        text += &format!("{short}: {title}\n");
+    }
+    text + "\nPlay one: mutua replay NAME\n"
+}
+
+/// Text in lines that fit a page.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = String::new();
+    let mut line = indent.to_owned();
+    for word in text.split_whitespace() {
+        if line.len() + word.len() > 92 && line.trim() != "" {
+            lines += &format!("{}\n", line.trim_end());
+            line = indent.to_owned();
+        }
+        line += &format!("{word} ");
+    }
+    lines + &format!("{}\n", line.trim_end())
+}
+
+/// The same for programs.
+pub(super) fn list_json() -> Result<String> {
+    let mut list = Vec::new();
+    for example in EXAMPLES {
+        let script = example.script()?;
+        list.push(json!({
+            "name": script.name,
+            "algorithm": script.system.algorithm,
+            "source": script.source,
+            "shows": script.shows,
+        }));
+    }
+    Ok(serde_json::to_string_pretty(&list)? + "\n")
+}
+
+/// A script that was played, step by step.
+pub(super) fn play(script: &Script, played: &Played) -> String {
+    let mut text = head(script, played);
+    let begin = played.events.iter().take_while(|event| event.at == 0).count();
+    text += &describe::trace(&played.header, &played.events[..begin]);
+    let mut saying = false;
+    for moment in &played.moments {
+        text += &match &moment.outcome {
+            // A remark of several lines is set off as one.
+            Outcome::Said if saying => format!("{}\n", moment.text),
+            Outcome::Said => format!("\n{}\n", moment.text),
+            Outcome::Done(events) => {
+                describe::these(&played.header, &played.events[events.clone()])
+            }
+            Outcome::Held => format!("     ok  {}\n", expectation(&moment.text)),
+            Outcome::Failed(_) => format!("     NOT SO  {}\n", expectation(&moment.text)),
+        };
+        saying = moment.outcome == Outcome::Said;
+    }
+    text + &summary(played)
+}
+
+fn head(script: &Script, played: &Played) -> String {
+    let algorithm = &script.system.algorithm;
+    let title = registry::about(algorithm).map_or(algorithm.as_str(), |about| about.title);
+    let mut text = format!("{}\n{title}", script.name);
+    if !played.header.settings.is_empty() {
+        text += &format!(", {}", played.header.settings);
+    }
+    text.push('\n');
+    for (label, words) in [("source", &script.source), ("shows", &script.shows)] {
+        if !words.is_empty() {
+            text += &wrapped(&format!("{label}: {words}"), "");
+        }
+    }
+    text + "\n"
+}
+
+fn expectation(line: &str) -> &str {
+    line.strip_prefix("expect ").unwrap_or(line)
+}
+
+fn summary(played: &Played) -> String {
+    let mut text = String::from("\n");
+    let entries = entries(played);
+    if !entries.is_empty() {
+        text += &format!("entries: {}\n", entries.join(" "));
+    }
+    text += &format!("messages: {}\n", sent(played));
+    for (at, who, property, why) in violations(played) {
+        text += &format!("VIOLATED at step {at} by {who}: {property}: {why}\n");
+    }
+    let failures = played.failures();
+    let held = played.moments.iter().filter(|moment| moment.outcome == Outcome::Held).count();
+    if failures.is_empty() {
+        return text + &format!("all {held} expectations hold\n");
+    }
+    for failure in &failures {
+        text += &format!("NOT SO: {failure}\n");
+    }
+    text
+}
+
+/// The same for programs.
+pub(super) fn play_json(script: &Script, played: &Played) -> Result<String> {
+    let violations: Vec<_> = violations(played)
+        .into_iter()
+        .map(|(at, who, property, why)| {
+            json!({"step": at, "who": who, "property": property, "why": why})
+        })
+        .collect();
+    let failures = played.failures();
+    let object = json!({
+        "name": script.name,
+        "algorithm": script.system.algorithm,
+        "source": script.source,
+        "shows": script.shows,
+        "holds": failures.is_empty(),
+        "failures": failures,
+        "entries": entries(played),
+        "messages": sent(played),
+        "violations": violations,
+        "trace": trace_json(played)?,
+    });
+    Ok(serde_json::to_string_pretty(&object)? + "\n")
+}
+
+/// The lines of the trace as a list, the header first.
+fn trace_json(played: &Played) -> Result<Vec<Value>> {
+    let mut writer = Writer::new(Vec::new(), played.header.clone())?;
+    for event in &played.events {
+        writer.write(event)?;
+    }
+    let lines = String::from_utf8(writer.finish()?).context("a trace is text")?;
+    lines.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+}
+
+fn entries(played: &Played) -> Vec<String> {
+    let entered =
+        |event: &&mutua_trace::Event| matches!(event.what, What::Enter { .. } | What::Move);
+    played.events.iter().filter(entered).map(|event| played.header.name(event.who)).collect()
+}
+
+fn sent(played: &Played) -> usize {
+    let counts = played.events.iter().map(|event| match &event.what {
+        What::Send { .. } => 1,
+        What::Multicast { to, .. } => to.len(),
+        _ => 0,
+    });
+    counts.sum()
+}
+
+fn violations(played: &Played) -> Vec<(u64, String, &str, &str)> {
+    let found = played.events.iter().filter_map(|event| match &event.what {
+        What::Violation { property, why } => {
+            Some((event.at, played.header.name(event.who), property.as_ref(), why.as_ref()))
+        }
+        _ => None,
+    });
+    found.collect()
+}

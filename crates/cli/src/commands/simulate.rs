@@ -1,0 +1,239 @@
+//! `mutua simulate`: one algorithm in one situation, beside what theory says.
+
+mod election;
+mod outcome;
+mod recording;
+mod run;
+mod show;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use mutua_algorithms::{About, Kind};
+use mutua_simulator::{Load, Plan, TheoryLoad, Who};
+
+use self::outcome::Outcome;
+use crate::{
+    durations, exit::usage, names, network::NetworkArguments, system::SystemArguments, workload,
+    workload::WorkloadArguments,
+};
+
+/// Simulate one algorithm and compare with theory.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// The algorithm; `mutua algorithms` lists them.
+    name: String,
+
+    #[command(flatten)]
+    system: SystemArguments,
+
+    #[command(flatten)]
+    workload: WorkloadArguments,
+
+    #[command(flatten)]
+    network: NetworkArguments,
+
+    /// How many entries to measure.
+    #[arg(long, value_name = "E")]
+    entries: Option<u64>,
+
+    /// How many entries to let pass first; by default enough for the system to settle.
+    #[arg(long, value_name = "E")]
+    warm_up: Option<u64>,
+
+    /// Where all randomness comes from.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+
+    /// Repeat with so many seeds, from --seed on, and give 95 % confidence intervals.
+    #[arg(long, value_name = "R", default_value_t = 1)]
+    runs: u64,
+
+    /// Look for requests that are granted out of order (EM3), even where it is not claimed.
+    #[arg(long)]
+    order: bool,
+
+    /// Write what happens to this file, an event a line.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<String>,
+
+    /// Draw what happens from the beginning on as a space-time picture, an SVG file.
+    #[arg(long, value_name = "FILE")]
+    diagram: Option<String>,
+
+    /// If something is violated: cut the run to a short one that violates the same.
+    #[arg(long)]
+    shrink: bool,
+
+    /// With --json: the figures of every process too.
+    #[arg(long)]
+    per_node: bool,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// Elections: who starts one, as 0,3 or all; by default process 0, or the lowest that is up.
+    #[arg(long, value_name = "IDS")]
+    starters: Option<String>,
+
+    /// Elections: who is down from the beginning.
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    crashed: Vec<u32>,
+
+    /// Elections: the longest transmission that processes reckon with; by default one that holds.
+    #[arg(long, value_name = "TIME", value_parser = durations::nanoseconds)]
+    transmission: Option<u64>,
+
+    /// Elections: the longest handling of a message that processes reckon with.
+    #[arg(long, value_name = "TIME", value_parser = durations::nanoseconds)]
+    handling: Option<u64>,
+}
+
+/// So many processes, if nobody says how many.
+const NODES: u32 = 10;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let about = names::algorithm(&arguments.name)?;
+    if arguments.runs == 0 {
+        return Err(usage("--runs 0: give at least 1"));
+    }
+    match about.kind {
+        Kind::Mutex => mutex(arguments, about),
+        Kind::Election => election::run(arguments, about),
+    }
+}
+
+fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
+    for (given, name) in [
+        (arguments.starters.is_some(), "--starters"),
+        (!arguments.crashed.is_empty(), "--crashed"),
+        (arguments.transmission.is_some(), "--transmission"),
+        (arguments.handling.is_some(), "--handling"),
+    ] {
+        if given {
+            let text = format!("{name} is for elections; {} is none", about.name);
+            return Err(usage(format!("{text} (a process can be stopped by --crash ID@TIME)")));
+        }
+    }
+    let plan = plan(arguments)?;
+    let outcome = run::all_seeds(arguments, about, &plan)?;
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&outcome.json(arguments.per_node))?);
+    } else {
+        print!("{}", show::summary(about, &plan, &outcome));
+    }
+    match outcome.failed_seed() {
+        None => Ok(ExitCode::SUCCESS),
+        Some(seed) => {
+            tell_how_to_replay(arguments, &Plan { seed, ..plan });
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn plan(arguments: &Arguments) -> Result<Plan> {
+    let setup = arguments.system.setup(NODES)?;
+    if setup.nodes == 0 {
+        return Err(usage("a system of 0 processes; give at least 1"));
+    }
+    let network = arguments.network.network(setup.nodes)?;
+    let workload = arguments.workload.workload(setup.nodes, network.mean_latency())?;
+    let entries = arguments.entries.unwrap_or(match &workload.load {
+        Load::Script(wishes) => wishes.len() as u64,
+        Load::Light { .. } | Load::Saturated | Load::Think(_) | Load::Bursts { .. } => 10_000,
+    });
+    let mut plan = Plan::new(setup, network, workload, entries);
+    plan.warm_up = arguments.warm_up;
+    plan.seed = arguments.seed;
+    plan.ordering = arguments.order.then_some(true);
+    Ok(plan)
+}
+
+/// The load of which theory speaks, if this is one.
+fn theory_load(plan: &Plan) -> Option<TheoryLoad> {
+    let faultless = plan.network.loss == 0.0
+        && plan.network.duplication == 0.0
+        && plan.network.partitions.is_empty()
+        && plan.network.outages.is_empty();
+    let load = match plan.workload.load {
+        Load::Light { .. } => TheoryLoad::Light,
+        Load::Saturated => TheoryLoad::Saturated,
+        Load::Think(_) | Load::Bursts { .. } | Load::Script(_) => return None,
+    };
+    (faultless && plan.workload.who == Who::All).then_some(load)
+}
+
+fn tell_how_to_replay(arguments: &Arguments, plan: &Plan) {
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    eprintln!("replay: mutua {} --seed {}", without(&words, &SEEDS).join(" "), plan.seed);
+    if !arguments.shrink {
+        return;
+    }
+    let Some(shrunk) = mutua_simulator::shrink(&arguments.name, plan) else {
+        eprintln!("shrink: only the whole run fails like that");
+        return;
+    };
+    let Load::Script(wishes) = &shrunk.plan.workload.load else { return };
+    eprintln!(
+        "shrunk to {} requests of {} processes, {} events ({} runs tried): {}",
+        wishes.len(),
+        shrunk.plan.setup.nodes,
+        shrunk.report.events,
+        shrunk.tries,
+        shrunk.report.violations[0].what,
+    );
+    eprintln!(
+        "replay: mutua {} --nodes {} --requests {} --seed {}",
+        without(&words, &SCHEDULE).join(" "),
+        shrunk.plan.setup.nodes,
+        workload::show_wishes(wishes),
+        shrunk.plan.seed,
+    );
+}
+
+const SEEDS: [&str; 3] = ["--seed", "--runs", "--shrink"];
+const SCHEDULE: [&str; 12] = [
+    "--seed",
+    "--runs",
+    "--shrink",
+    "--nodes",
+    "--load",
+    "--gap",
+    "--who",
+    "--requests",
+    "--entries",
+    "--warm-up",
+    "--trace",
+    "--diagram",
+];
+
+/// The words of a command without these options and their values.
+fn without(words: &[String], options: &[&str]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        let (name, has_value) =
+            word.split_once('=').map_or((word.as_str(), false), |(n, _)| (n, true));
+        if !options.contains(&name) {
+            kept.push(word.clone());
+        } else if !has_value && name != "--shrink" {
+            words.next();
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_taken_out_with_their_values() {
+        let words = "simulate lamport --seed 4 --reorder --runs=9 --shrink --nodes 5";
+        let words: Vec<_> = words.split(' ').map(str::to_owned).collect();
+        assert_eq!(without(&words, &SEEDS).join(" "), "simulate lamport --reorder --nodes 5");
+        assert_eq!(without(&words, &SCHEDULE).join(" "), "simulate lamport --reorder");
+    }
+}

@@ -1,0 +1,140 @@
+//! `mutua simulate` of an election.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use mutua_algorithms::{About, NodeId, Setup};
+use mutua_simulator::{ElectionPlan, ElectionReport, Interval, elect};
+use serde::Serialize;
+
+use super::{Arguments, NODES, recording::Recording};
+use crate::exit::usage;
+
+/// What `--json` prints: the first run, messages and turn-around being means over several.
+#[derive(Serialize)]
+struct Json {
+    #[serde(flatten)]
+    report: ElectionReport,
+    runs: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_messages: Option<Interval>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_turnaround: Option<Interval>,
+}
+
+pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
+    if arguments.entries.is_some() || arguments.warm_up.is_some() {
+        return Err(usage(format!("--entries and --warm-up are not for {}", about.name)));
+    }
+    let plan = plan(arguments)?;
+    let mut reports = Vec::new();
+    for number in 0..arguments.runs {
+        let plan = ElectionPlan { seed: plan.seed + number, ..plan.clone() };
+        let recording = if number == 0 { Recording::new(arguments)? } else { None };
+        let report = match &recording {
+            None => elect(about.name, &plan, None),
+            Some(recording) => {
+                elect(about.name, &plan, Some(&|name, start| recording.recorder(name, start)))
+            }
+        };
+        let report = report.context("no such election")?;
+        reports.push(report.map_err(|error| usage(error.to_string()))?);
+        recording.map_or(Ok(()), Recording::finish)?;
+    }
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&json(&reports))?);
+    } else {
+        show(about, &plan, &reports);
+    }
+    let failed = reports.iter().find(|report| !report.violations.is_empty());
+    let Some(failed) = failed else { return Ok(ExitCode::SUCCESS) };
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    let words = super::without(&words, &super::SEEDS).join(" ");
+    eprintln!("replay: mutua {words} --seed {}", failed.seed);
+    Ok(ExitCode::FAILURE)
+}
+
+fn plan(arguments: &Arguments) -> Result<ElectionPlan> {
+    let mut setup = arguments.system.setup(NODES)?;
+    setup.crashed = arguments.crashed.iter().copied().map(NodeId).collect();
+    Ok(ElectionPlan {
+        network: arguments.network.network(setup.nodes)?,
+        starters: starters(arguments.starters.as_deref(), &setup)?,
+        transmission: arguments.transmission,
+        handling: arguments.handling,
+        seed: arguments.seed,
+        setup,
+    })
+}
+
+fn starters(text: Option<&str>, setup: &Setup) -> Result<Vec<NodeId>> {
+    let up = |node: &NodeId| !setup.crashed.contains(node);
+    let mut all_up = (0..setup.nodes).map(NodeId).filter(up);
+    match text {
+        None => Ok(all_up.next().into_iter().collect()),
+        Some("all") => Ok(all_up.collect()),
+        Some(list) => {
+            let ids: Result<Vec<_>, _> = list.split(',').map(|id| id.trim().parse()).collect();
+            let wrong = |_| usage(format!("--starters takes ids as 0,3 or all, not `{list}`"));
+            Ok(ids.map_err(wrong)?.into_iter().map(NodeId).collect())
+        }
+    }
+}
+
+fn intervals(reports: &[ElectionReport]) -> (Option<Interval>, Option<Interval>) {
+    let messages: Vec<_> = reports.iter().map(|report| report.messages as f64).collect();
+    let turnarounds: Vec<_> = reports.iter().filter_map(|report| report.turnaround).collect();
+    (Interval::of(&messages), Interval::of(&turnarounds))
+}
+
+fn json(reports: &[ElectionReport]) -> Json {
+    let (messages, turnaround) = intervals(reports);
+    let several = reports.len() > 1;
+    let mut report = reports[0].clone();
+    report.violations = reports.iter().flat_map(|report| report.violations.clone()).collect();
+    Json {
+        report,
+        runs: reports.len(),
+        mean_messages: messages.filter(|_| several),
+        mean_turnaround: turnaround.filter(|_| several),
+    }
+}
+
+fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport]) {
+    let list = |nodes: &[NodeId]| {
+        let names: Vec<_> = nodes.iter().take(12).map(NodeId::to_string).collect();
+        let more = if nodes.len() > 12 { ", ..." } else { "" };
+        if names.is_empty() { "nobody".to_owned() } else { names.join(", ") + more }
+    };
+    println!(
+        "{}, {} processes, started by {}, down: {}\n",
+        about.title,
+        plan.setup.nodes,
+        list(&plan.starters),
+        list(&plan.setup.crashed)
+    );
+    let (messages, turnaround) = intervals(reports);
+    let mean = |interval: Option<Interval>| match interval {
+        None => "-".to_owned(),
+        Some(Interval { mean, half_width: None }) => format!("{mean:.2}"),
+        Some(Interval { mean, half_width: Some(width) }) => format!("{mean:.2} +- {width:.2}"),
+    };
+    let costs = &about.costs;
+    println!("messages     {} (theory: {}; at worst {})", mean(messages), costs.light, costs.worst);
+    println!("turn-around  {} T", mean(turnaround));
+    let first = &reports[0];
+    let elected = first.elected.map_or_else(|| "nobody by all".to_owned(), |node| node.to_string());
+    let kinds = first.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}"));
+    println!("elected      {elected}");
+    println!("by kind      {}", kinds.collect::<Vec<_>>().join(", "));
+    let violations: Vec<_> = reports.iter().flat_map(|report| &report.violations).collect();
+    match violations.as_slice() {
+        [] => println!("checks       all agree (E1), all know (E2)"),
+        violations => {
+            for violation in violations.iter().take(5) {
+                println!("VIOLATION    {}: {}", violation.property.name(), violation.what);
+            }
+        }
+    }
+    println!("events       {}, trace {}", first.events, first.trace_hash);
+}

@@ -1,0 +1,74 @@
+//! Runs a plan with all its seeds, with a progress bar and a trace if they are wanted.
+
+use std::{
+    io::IsTerminal,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mutua_algorithms::About;
+use mutua_simulator::{Plan, simulate_watched};
+
+use super::{Arguments, Outcome, recording::Recording};
+use crate::exit::usage;
+
+pub(super) fn all_seeds(
+    arguments: &Arguments,
+    about: &'static About,
+    plan: &Plan,
+) -> Result<Outcome> {
+    let mut outcome = Outcome::new(about, plan, super::theory_load(plan));
+    for number in 0..arguments.runs {
+        let seed = plan.seed + number;
+        let plan = Plan { seed, ..plan.clone() };
+        // The trace is that of the first seed.
+        let recording = if number == 0 { Recording::new(arguments)? } else { None };
+        let (begin, bar) = (Instant::now(), Bar::new());
+        let mut progress = |share, events| bar.show(share, events, begin.elapsed());
+        let report = match &recording {
+            None => simulate_watched(about.name, &plan, None, &mut progress),
+            Some(recording) => {
+                let make = |name, start: &_| recording.recorder(name, start);
+                simulate_watched(about.name, &plan, Some(&make), &mut progress)
+            }
+        };
+        let time = begin.elapsed();
+        bar.clear();
+        let report = report.context("no such mutual exclusion algorithm")?;
+        outcome.add(report.map_err(|error| usage(error.to_string()))?, time);
+        recording.map_or(Ok(()), Recording::finish)?;
+    }
+    Ok(outcome)
+}
+
+/// How far a long run has come, on a terminal.
+pub(crate) struct Bar(ProgressBar);
+
+/// What is shorter needs no bar.
+const LONG: Duration = Duration::from_millis(700);
+
+impl Bar {
+    pub(crate) fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::hidden());
+        let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % {msg}, {eta} left");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self(bar)
+    }
+
+    fn show(&self, share: f64, events: u64, elapsed: Duration) {
+        if elapsed < LONG || !std::io::stderr().is_terminal() {
+            return;
+        }
+        if self.0.is_hidden() {
+            self.0.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+        }
+        let rate = events as f64 / elapsed.as_secs_f64() / 1e6;
+        self.0.set_message(format!("{rate:.1} M events/s"));
+        self.0.set_position((share * 1000.0) as u64);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,364 @@
+//! Plots as SVG, by hand: lines for theory, points for measurement, names at the ends of the lines.
+
+use std::fmt::Write;
+
+/// A plot of several series over the same axes.
+pub(crate) struct Plot {
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) series: Vec<Series>,
+}
+
+/// An axis.
+pub(crate) struct Axis {
+    pub(crate) label: &'static str,
+    pub(crate) log: bool,
+    /// The values to label; none leaves the choice to the plot.
+    pub(crate) ticks: Vec<f64>,
+}
+
+/// What is drawn in one colour.
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) style: Style,
+    /// A thin line: what theory says.
+    pub(crate) theory: Vec<(f64, f64)>,
+    /// Points: what was measured.
+    pub(crate) measured: Vec<(f64, f64)>,
+    /// Whether the points are joined.
+    pub(crate) joined: bool,
+}
+
+/// Colour and shape of the points.
+#[derive(Clone, Copy)]
+pub(crate) struct Style {
+    pub(crate) color: &'static str,
+    pub(crate) marker: Marker,
+}
+
+/// The shape of a point: one for each family of algorithms.
+#[derive(Clone, Copy)]
+pub(crate) enum Marker {
+    Circle,
+    Square,
+    Triangle,
+    Diamond,
+}
+
+const WIDTH: f64 = 860.0;
+const HEIGHT: f64 = 500.0;
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 190.0;
+const TOP: f64 = 44.0;
+const BOTTOM: f64 = 56.0;
+/// Names at the right do not come nearer to each other than this.
+const NAME_HEIGHT: f64 = 15.0;
+
+/// Maps values of one axis to places in the picture.
+struct Scale {
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+    log: bool,
+}
+
+impl Scale {
+    fn new(values: impl Iterator<Item = f64>, log: bool, from: f64, to: f64) -> Self {
+        let usable = values.filter(|value| value.is_finite() && (!log || *value > 0.0));
+        let (low, high) = usable
+            .fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+        let (low, high) = if low > high { (1.0, 10.0) } else { (low, high) };
+        let (low, high) = if log { (low / 1.15, high * 1.15) } else { (0.0, high * 1.06) };
+        let high = if high > low { high } else { low + 1.0 };
+        Self { low, high, from, to, log }
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        let share = if self.log {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        self.from + share.clamp(-0.02, 1.02) * (self.to - self.from)
+    }
+
+    /// Where to draw lines, and which of them are labelled.
+    fn ticks(&self) -> Vec<(f64, bool)> {
+        if !self.log {
+            let step = round_step((self.high - self.low) / 6.0);
+            let count = (self.high / step).floor() as u32;
+            return (0..=count).map(|tick| (f64::from(tick) * step, true)).collect();
+        }
+        let decades = (self.low.log10().floor() as i32)..=(self.high.log10().ceil() as i32);
+        let few = self.high / self.low < 50.0;
+        let ticks = decades.flat_map(|decade| {
+            (1..10).map(move |digit| {
+                let labelled = digit == 1 || (few && matches!(digit, 2 | 3 | 5));
+                (f64::from(digit) * 10f64.powi(decade), labelled)
+            })
+        });
+        ticks.filter(|(value, _)| (self.low..=self.high).contains(value)).collect()
+    }
+}
+
+fn round_step(rough: f64) -> f64 {
+    let decade = 10f64.powf(rough.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * decade);
+    steps.into_iter().find(|step| *step >= rough).unwrap_or(rough)
+}
+
+impl Plot {
+    /// The plot as one SVG element.
+    pub(crate) fn svg(&self) -> String {
+        let all = |of: fn(&(f64, f64)) -> f64| {
+            self.series.iter().flat_map(|one| one.theory.iter().chain(&one.measured)).map(of)
+        };
+        let x = Scale::new(all(|point| point.0), self.x.log, LEFT, WIDTH - RIGHT);
+        let y = Scale::new(all(|point| point.1), self.y.log, HEIGHT - BOTTOM, TOP);
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+             role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"13\">\
+             <title>{0}</title><rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\
+             <text x=\"{LEFT}\" y=\"24\" font-size=\"16\" font-weight=\"600\" fill=\"#222\">{0}\
+             </text>\n",
+            escape(&self.title)
+        );
+        self.axes(&mut svg, &x, &y);
+        for one in &self.series {
+            one.draw(&mut svg, &x, &y);
+        }
+        self.names(&mut svg, &x, &y);
+        svg + "</svg>\n"
+    }
+
+    fn axes(&self, svg: &mut String, x: &Scale, y: &Scale) {
+        let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+        for (value, labelled) in self.x.ticks(x) {
+            let at = x.place(value);
+            let color = if labelled { "#dcdcdc" } else { "#f2f2f2" };
+            put(svg, format!(r#"<path d="M{at:.1} {TOP}V{bottom}" stroke="{color}"/>"#));
+            if labelled {
+                let text = format!(
+                    r##"<text x="{at:.1}" y="{:.1}" text-anchor="middle" fill="#555">{}</text>"##,
+                    bottom + 18.0,
+                    number(value)
+                );
+                put(svg, text);
+            }
+        }
+        for (value, labelled) in self.y.ticks(y) {
+            let at = y.place(value);
+            let color = if labelled { "#dcdcdc" } else { "#f2f2f2" };
+            put(svg, format!(r#"<path d="M{LEFT} {at:.1}H{right}" stroke="{color}"/>"#));
+            if labelled {
+                let text = format!(
+                    r##"<text x="{:.1}" y="{:.1}" text-anchor="end" fill="#555">{}</text>"##,
+                    LEFT - 8.0,
+                    at + 4.5,
+                    number(value)
+                );
+                put(svg, text);
+            }
+        }
+        put(
+            svg,
+            format!(
+                r##"<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#888"/><text x="{:.1}" y="{:.1}" text-anchor="middle" fill="#222">{}</text><text transform="translate(18 {:.1}) rotate(-90)" text-anchor="middle" fill="#222">{}</text>"##,
+                f64::midpoint(LEFT, right),
+                HEIGHT - 14.0,
+                self.x.label,
+                f64::midpoint(TOP, bottom),
+                self.y.label
+            ),
+        );
+    }
+
+    /// The names at the right, each as near to its line's end as the others let it.
+    fn names(&self, svg: &mut String, x: &Scale, y: &Scale) {
+        let mut ends: Vec<_> = self
+            .series
+            .iter()
+            .filter_map(|one| Some((one, one.end()?)))
+            .map(|(one, end)| (one, x.place(end.0), y.place(end.1)))
+            .collect();
+        ends.sort_by(|a, b| a.2.total_cmp(&b.2));
+        let mut places: Vec<f64> = Vec::new();
+        for (_, _, wanted) in &ends {
+            let free = places.last().map_or(TOP, |last| last + NAME_HEIGHT);
+            places.push(wanted.max(free));
+        }
+        // What went below the bottom pushes back up.
+        let mut limit = HEIGHT - BOTTOM + 6.0;
+        for place in places.iter_mut().rev() {
+            *place = place.min(limit);
+            limit = *place - NAME_HEIGHT;
+        }
+        for ((one, from_x, from_y), place) in ends.iter().zip(places) {
+            let (name, color) = (escape(&one.name), one.style.color);
+            let right = WIDTH - RIGHT;
+            put(
+                svg,
+                format!(
+                    r#"<g class="series" data-name="{name}"><path d="M{from_x:.1} {from_y:.1}L{:.1} {place:.1}" stroke="{color}" stroke-opacity="0.4" stroke-dasharray="2 2" fill="none"/>"#,
+                    right + 14.0
+                ),
+            );
+            put(svg, one.style.marker.draw(right + 19.0, place, color));
+            put(
+                svg,
+                format!(
+                    r#"<text x="{:.1}" y="{:.1}" fill="{color}">{name}</text></g>"#,
+                    right + 28.0,
+                    place + 4.5
+                ),
+            );
+        }
+    }
+}
+
+impl Axis {
+    fn ticks(&self, scale: &Scale) -> Vec<(f64, bool)> {
+        match self.ticks.as_slice() {
+            [] => scale.ticks(),
+            given => given.iter().map(|&value| (value, true)).collect(),
+        }
+    }
+}
+
+impl Series {
+    fn end(&self) -> Option<(f64, f64)> {
+        self.measured.last().or(self.theory.last()).copied()
+    }
+
+    fn draw(&self, svg: &mut String, x: &Scale, y: &Scale) {
+        let (name, color) = (escape(&self.name), self.style.color);
+        put(svg, format!(r#"<g class="series" data-name="{name}">"#));
+        let path = |points: &[(f64, f64)]| {
+            let places =
+                points.iter().map(|(a, b)| format!("{:.1} {:.1}", x.place(*a), y.place(*b)));
+            places.collect::<Vec<_>>().join("L")
+        };
+        if self.theory.len() > 1 {
+            put(
+                svg,
+                format!(
+                    r#"<path d="M{}" fill="none" stroke="{color}" stroke-width="1.4" stroke-opacity="0.65"/>"#,
+                    path(&self.theory)
+                ),
+            );
+        }
+        if self.joined && self.measured.len() > 1 {
+            put(
+                svg,
+                format!(
+                    r#"<path d="M{}" fill="none" stroke="{color}" stroke-width="1.8"/>"#,
+                    path(&self.measured)
+                ),
+            );
+        }
+        for (a, b) in &self.measured {
+            put(svg, self.style.marker.draw(x.place(*a), y.place(*b), color));
+        }
+        put(svg, "</g>".to_owned());
+    }
+}
+
+impl Marker {
+    fn draw(self, x: f64, y: f64, color: &str) -> String {
+        let shape = match self {
+            Self::Circle => {
+                return format!(
+                    r##"<circle cx="{x:.1}" cy="{y:.1}" r="4" fill="{color}" stroke="#fff"/>"##
+                );
+            }
+            Self::Square => [(-3.6, -3.6), (3.6, -3.6), (3.6, 3.6), (-3.6, 3.6)].to_vec(),
+            Self::Triangle => [(0.0, -4.8), (4.6, 3.4), (-4.6, 3.4)].to_vec(),
+            Self::Diamond => [(0.0, -5.2), (4.6, 0.0), (0.0, 5.2), (-4.6, 0.0)].to_vec(),
+        };
+        let corners: Vec<_> =
+            shape.iter().map(|(dx, dy)| format!("{:.1} {:.1}", x + dx, y + dy)).collect();
+        format!(r##"<path d="M{}Z" fill="{color}" stroke="#fff"/>"##, corners.join("L"))
+    }
+}
+
+fn put(svg: &mut String, element: String) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(svg, "{element}");
+}
+
+/// A number as short as it can be read.
+pub(crate) fn number(value: f64) -> String {
+    match value.abs() {
+        v if v >= 1e6 => format!("{}M", trim(format!("{:.1}", value / 1e6))),
+        v if v >= 1e4 => format!("{}k", trim(format!("{:.1}", value / 1e3))),
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => trim(format!("{value:.1}")),
+        v if v >= 0.1 || v == 0.0 => trim(format!("{value:.2}")),
+        _ => trim(format!("{value:.4}")),
+    }
+}
+
+fn trim(text: String) -> String {
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+/// Text for HTML and SVG.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_scales_put_decades_at_equal_distances() {
+        let scale = Scale::new([1.0, 10.0, 100.0].into_iter(), true, 0.0, 100.0);
+        let places = [1.0, 10.0, 100.0].map(|value| scale.place(value));
+        assert!((places[1] - places[0] - (places[2] - places[1])).abs() < 1e-9);
+        assert!(scale.ticks().iter().filter(|(_, labelled)| *labelled).count() >= 3);
+    }
+
+    #[test]
+    fn names_do_not_cover_each_other() {
+        let style = Style { color: "#000", marker: Marker::Circle };
+        let series = (0..20).map(|number| Series {
+            name: format!("s{number}"),
+            style,
+            theory: Vec::new(),
+            measured: vec![(1.0, 5.0), (2.0, 5.0)],
+            joined: true,
+        });
+        let axis = |label| Axis { label, log: false, ticks: Vec::new() };
+        let plot = Plot {
+            title: "a < b".to_owned(),
+            x: axis("x"),
+            y: axis("y"),
+            series: series.collect(),
+        };
+        let svg = plot.svg();
+        assert!(svg.contains("a &lt; b"));
+        let label = |line: &&str| line.contains("</text></g>");
+        let mut places: Vec<f64> = svg
+            .lines()
+            .filter(label)
+            .map(|line| line.split("y=\"").nth(1).unwrap().split('"').next().unwrap())
+            .map(|place| place.parse().unwrap())
+            .collect();
+        places.sort_by(f64::total_cmp);
+        assert_eq!(places.len(), 20);
+        assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= NAME_HEIGHT - 0.2));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let texts = [0.0, 0.05, 0.5, 1.0, 12.5, 100.0, 19_804.0, 2e6].map(number);
+        assert_eq!(texts, ["0", "0.05", "0.5", "1", "12.5", "100", "19.8k", "2M"]);
+    }
+}

@@ -1,0 +1,115 @@
+//! `mutua choose` and `mutua compare` from outside.
+
+use std::{
+    env, fs,
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+fn mutua(arguments: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mutua"));
+    command.args(arguments.split(' ')).output().expect("the binary runs")
+}
+
+fn winner(arguments: &str) -> String {
+    let output = mutua(&format!("choose {arguments} --json"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    found["winner"].as_str().expect("there is a winner").to_owned()
+}
+
+#[test]
+fn the_winner_depends_on_the_latency_matrix() {
+    // The mean latency is the same. Over regions, a ring or a tree that stays in a region before it
+    // goes on to the next beats an order of entry that jumps between them.
+    let same = "--nodes 9 --rest exp:100ms --hold 5ms --entries 2000";
+    let everywhere = winner(&format!("{same} --latency 22.75ms"));
+    let regions = winner(&format!("{same} --regions 3,3,3 --latency 1ms --wan 30ms"));
+    assert_eq!(everywhere, "neilsen-mizuno (star)");
+    assert_eq!(regions, "le-lann");
+}
+
+#[test]
+fn the_winner_depends_on_the_holding_time() {
+    // Held briefly, the section is mostly free and must be found; held long, everyone queues and it
+    // only has to be passed on, which the ring does with the fewest messages.
+    let same = "--nodes 10 --latency 1ms --rest exp:100ms --entries 2000";
+    let briefly = winner(&format!("{same} --hold 0.1ms"));
+    let long = winner(&format!("{same} --hold 50ms"));
+    assert!(["suzuki-kasami", "ricart-agrawala-token"].contains(&briefly.as_str()), "{briefly}");
+    assert_eq!(long, "le-lann");
+}
+
+#[test]
+fn only_those_that_keep_the_order_are_taken_where_it_is_asked_for() {
+    let output = mutua("choose --nodes 4 --ordered --entries 500");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("Take ricart-agrawala."), "{text}");
+    assert!(text.contains("Not central:"), "{text}");
+}
+
+#[test]
+fn whoever_goes_on_without_most_others_is_first_where_processes_may_fail() {
+    let output = mutua("choose --nodes 5 --may-fail --entries 500 --json");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let ranking = found["ranking"].as_array().expect("a ranking");
+    let fatal: Vec<_> = ranking.iter().map(|one| one["failures_fatal"].as_u64()).collect();
+    assert!(fatal.is_sorted(), "{fatal:?}");
+    let of = |name: &str| ranking.iter().find(|one| one["algorithm"] == name).expect("it ran");
+    assert_eq!(of("central")["failures_fatal"], 1);
+    assert_eq!(of("ricart-agrawala")["failures_fatal"], 5);
+}
+
+fn directory(name: &str) -> PathBuf {
+    env::temp_dir().join(format!("mutua-{name}-{}", std::process::id()))
+}
+
+#[test]
+fn a_comparison_is_written_and_goes_on_where_it_was_stopped() {
+    let out = directory("compare");
+    let run = format!(
+        "compare central raymond bully --nodes 3,5 --at 4 --loads 0.5,2 --entries 200 --runs 2 \
+         --out {}",
+        out.display()
+    );
+    let run: Vec<_> = run.split_whitespace().collect();
+    let run = run.join(" ");
+    assert!(mutua(&run).status.success());
+    let page = fs::read_to_string(out.join("report.html")).expect("the page");
+    assert!(page.contains("<svg") && page.contains("raymond") && page.contains("bully, lowest"));
+    assert!(!page.contains("src=") && !page.contains("href="), "nothing is loaded");
+    let table = fs::read_to_string(out.join("results.csv")).expect("the table");
+    assert_eq!(table.lines().count(), 1 + 2 * (2 * 2 + 2));
+    assert!(
+        fs::read_to_string(out.join("messages-light.svg")).expect("a plot").starts_with("<svg")
+    );
+
+    // Half of the results, the last line cut: the rest is measured again, and nothing else.
+    let results = fs::read_to_string(out.join("results.jsonl")).expect("the results");
+    fs::write(out.join("results.jsonl"), &results[..results.len() / 2]).expect("cut");
+    let again = mutua(&run);
+    let told = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(told.contains("cells are known from before"), "{told}");
+    assert_eq!(fs::read_to_string(out.join("results.csv")).expect("the table"), table);
+    fs::remove_dir_all(out).expect("cleaned up");
+}
+
+#[test]
+fn bad_grids_are_refused() {
+    for (arguments, expected) in [
+        ("compare raymnd", "did you mean"),
+        ("compare --nodes 0", "at least 1"),
+        ("compare --loads 0", "above 0"),
+        ("compare --hold never", "such as 1ms"),
+        ("choose --nodes 0", "at least 1"),
+        ("choose --hot 99", "give 1 to 10"),
+        ("choose --regions 4,4 --wan 10ms", "regions for 8 processes"),
+    ] {
+        let output = mutua(arguments);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(64), "{arguments}: {told}");
+        assert!(told.contains(expected), "{arguments}: {told}");
+    }
+}

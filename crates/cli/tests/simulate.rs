@@ -1,0 +1,123 @@
+//! `mutua simulate` from outside: its JSON, its exit codes, its files.
+
+use std::{
+    env, fs,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+fn mutua(arguments: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mutua"));
+    command.args(arguments.split(' ')).output().expect("the binary runs")
+}
+
+fn json(arguments: &str) -> Value {
+    let output = mutua(&format!("{arguments} --json"));
+    serde_json::from_slice(&output.stdout).expect("one JSON object")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn scripts_find_the_figures_that_they_need() {
+    let run = "simulate lamport --nodes 10 --load saturated --hold 1ms --latency 1ms --entries 200";
+    let found = json(&format!("{run} --seed 3"));
+    assert_eq!(found["entries"], 200);
+    assert_eq!(found["messages_per_entry"], 27.0);
+    assert_eq!(found["multicasts_per_entry"], 11.0);
+    assert_eq!(found["client_delay"], Value::Null);
+    assert_eq!(found["sync_delay"], 1.0);
+    assert_eq!(found["max_bypass"], 9);
+    assert_eq!(found["violations"], Value::Array(Vec::new()));
+    assert!(found["events"].as_u64() > Some(200 * 27));
+    assert!(found["events_per_second"].as_f64() > Some(0.0));
+    assert_eq!(found["trace_hash"], json(&format!("{run} --seed 3"))["trace_hash"]);
+    let light = json("simulate ricart-agrawala --nodes 5 --load light --entries 50");
+    assert_eq!((&light["client_delay"], &light["sync_delay"]), (&2.0.into(), &Value::Null));
+}
+
+#[test]
+fn structures_are_taken_from_the_command_line() {
+    let star = "simulate raymond --nodes 9 --load saturated --entries 90 --topology star";
+    assert_eq!(json(star)["messages_per_entry"], 4.0 * 8.0 / 9.0);
+    let plane = "simulate maekawa --nodes 13 --entries 40 --quorums plane";
+    assert_eq!(json(plane)["messages_per_entry"], 9.0);
+}
+
+#[test]
+fn a_violation_is_printed_with_its_replay_and_exit_code_1() {
+    let run = "simulate lamport --nodes 5 --load think:5ms --latency exp:1ms --reorder";
+    let output = mutua(&format!("{run} --entries 1000 --shrink --json"));
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("the object all the same");
+    assert_ne!(found["violations"], Value::Array(Vec::new()));
+    let told = stderr(&output);
+    let replays: Vec<_> =
+        told.lines().filter_map(|line| line.strip_prefix("replay: mutua ")).collect();
+    assert_eq!(replays.len(), 2, "{told}");
+    for replay in replays {
+        assert_eq!(mutua(replay).status.code(), Some(1), "{replay}");
+    }
+}
+
+#[test]
+fn elections_print_messages_turnaround_and_the_elected() {
+    let found = json("simulate bully --nodes 10 --crashed 9 --starters 8");
+    assert_eq!((&found["messages"], &found["elected"]), (&9.into(), &8.into()));
+    assert!(found["turnaround"].as_f64() > Some(2.0));
+    assert_eq!(found["violations"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_trace_is_the_same_bytes_for_the_same_seed() {
+    let written = [1, 2].map(|number| {
+        let file = env::temp_dir().join(format!("mutua-{}-{number}.jsonl", std::process::id()));
+        let run = "simulate maekawa --nodes 9 --load saturated --entries 20 --latency exp:1ms";
+        let output = mutua(&format!("{run} --trace {}", file.display()));
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = fs::read(&file).expect("the trace is there");
+        fs::remove_file(&file).expect("and can go");
+        text
+    });
+    assert!(written[0].len() > 1000);
+    assert_eq!(written[0], written[1]);
+}
+
+#[test]
+fn a_run_is_drawn() {
+    let file = env::temp_dir().join(format!("mutua-{}.svg", std::process::id()));
+    let run = "simulate ricart-agrawala --nodes 3 --requests 0@0ms,1@0.5ms --latency 1ms";
+    let output = mutua(&format!("{run} --diagram {}", file.display()));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let picture = fs::read_to_string(&file).expect("the picture is there");
+    fs::remove_file(&file).expect("and can go");
+    assert!(picture.starts_with("<svg") && picture.contains("P2") && picture.contains("reply"));
+}
+
+#[test]
+fn bad_input_is_told_what_is_allowed() {
+    for (arguments, expected) in [
+        ("simulate raymnd", "did you mean `raymond`"),
+        ("simulate raymond --nodes 0", "at least 1"),
+        ("simulate maekawa --quorums plane --nodes 10", "7 and 13"),
+        ("simulate raymond --latency -1ms", "negative"),
+        ("simulate raymond --latency 1", "such as 1ms"),
+        ("simulate central --with coordinator=x", "dedicated, member"),
+        ("simulate central --load fast", "light, saturated"),
+        ("simulate central --entries 0", "at least 1"),
+        ("simulate central --loss 2", "from 0 to 1"),
+        ("simulate central --who hot:99", "give 1 to 10"),
+        ("simulate central --regions 3,3 --wan 5ms", "regions for 6 processes"),
+        ("simulate bully --entries 5", "not for bully"),
+        ("simulate bully --nodes 3 --starters 7", "0 to 2"),
+        ("simulate raymond --topology kary:0", "at least 1"),
+    ] {
+        let output = mutua(arguments);
+        assert_eq!(output.status.code(), Some(64), "{arguments}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{arguments}: {}", stderr(&output));
+        assert!(output.stdout.is_empty(), "{arguments}");
+    }
+}

@@ -1,0 +1,114 @@
+//! Labels along arrows, put where they cover the least.
+
+use std::collections::BTreeMap;
+
+use super::layout::{CHARACTER, Point, Way};
+
+/// Where labels and arrows are already, by strips of the picture, so that in a long one only what
+/// is near is looked at.
+#[derive(Debug, Default)]
+pub(super) struct Labels {
+    ways: Vec<Way>,
+    taken: BTreeMap<i64, Vec<Point>>,
+    /// The arrows in each strip, by their numbers.
+    crossing: BTreeMap<i64, Vec<usize>>,
+}
+
+/// How wide a strip is.
+const STRIP: f64 = 64.0;
+
+/// A label with its place: the middle of its baseline, turned by degrees.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) at: Point,
+    pub(super) degrees: f64,
+    pub(super) text: String,
+}
+
+/// How far a label keeps from its arrow.
+const LIFT: f64 = 4.0;
+
+/// How high a letter is.
+const HEIGHT: f64 = 9.0;
+
+impl Labels {
+    /// All arrows, before the first label is placed.
+    pub(super) fn new(ways: Vec<Way>) -> Self {
+        let mut crossing: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+        for (number, way) in ways.iter().enumerate() {
+            let ends = [way.from.x, way.over.x, way.to.x];
+            let first = strip(ends.into_iter().fold(f64::INFINITY, f64::min));
+            let last = strip(ends.into_iter().fold(f64::NEG_INFINITY, f64::max));
+            for strip in first..=last {
+                crossing.entry(strip).or_default().push(number);
+            }
+        }
+        Self { ways, taken: BTreeMap::new(), crossing }
+    }
+
+    /// Text that stands somewhere already, flat, beginning here.
+    pub(super) fn take(&mut self, at: Point, text: &str) {
+        for point in points(at, 0.0, CHARACTER * text.chars().count() as f64, 0.0) {
+            self.take_point(point);
+        }
+    }
+
+    /// A sign that stands somewhere already.
+    pub(super) fn take_point(&mut self, at: Point) {
+        self.taken.entry(strip(at.x)).or_default().push(at);
+    }
+
+    /// The best place along the arrow of this number for the longest text that fits it.
+    pub(super) fn place(&mut self, arrow: usize, texts: &[String]) -> Option<Placed> {
+        let way = self.ways[arrow];
+        let length = way.length();
+        let width = |text: &String| CHARACTER * text.chars().count() as f64;
+        let text = texts.iter().find(|text| width(text) < length - 20.0).or(texts.last())?;
+        let half = width(text) / 2.0;
+        let spots = [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78];
+        let fits = |spot: &&f64| **spot * length > half && (1.0 - **spot) * length > half;
+        let places = spots.iter().filter(fits).chain([&0.5]).flat_map(|&spot| {
+            let (on, angle) = way.at(spot);
+            // Above the arrow, or below it.
+            [-LIFT, LIFT + HEIGHT].map(|lift| {
+                let at = Point { x: on.x - angle.sin() * lift, y: on.y + angle.cos() * lift };
+                (at, angle, points(at, angle, width(text), -half))
+            })
+        });
+        let (at, angle, points) = places.min_by_key(|(_, _, points)| self.cost(points, arrow))?;
+        points.into_iter().for_each(|point| self.take_point(point));
+        Some(Placed { at, degrees: angle.to_degrees(), text: text.clone() })
+    }
+
+    /// How much a label here would cover: other labels are the worst.
+    fn cost(&self, label: &[Point], own: usize) -> usize {
+        let mut cost = 0;
+        for &point in label {
+            let here = strip(point.x);
+            let taken = self.taken.range(here - 1..=here + 1).flat_map(|(_, points)| points);
+            let near = |taken: &&Point| (taken.x - point.x).hypot(taken.y - point.y) < HEIGHT + 1.0;
+            cost += 4 * taken.filter(near).count();
+            let others = self.crossing.get(&here).into_iter().flatten().filter(|&&way| way != own);
+            cost += others.filter(|&&way| self.ways[way].distance(point) < HEIGHT / 2.0).count();
+        }
+        cost
+    }
+}
+
+fn strip(x: f64) -> i64 {
+    (x / STRIP).floor() as i64
+}
+
+/// Points that cover a text, in the middle of its letters.
+fn points(at: Point, angle: f64, width: f64, offset: f64) -> Vec<Point> {
+    let count = (width / CHARACTER).ceil().max(1.0) as usize;
+    let lift = HEIGHT / 2.0;
+    let point = |place: usize| {
+        let along = offset + (place as f64 + 0.5) * CHARACTER;
+        Point {
+            x: at.x + along * angle.cos() + lift * angle.sin(),
+            y: at.y + along * angle.sin() - lift * angle.cos(),
+        }
+    };
+    (0..count).map(point).collect()
+}

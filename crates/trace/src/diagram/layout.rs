@@ -1,0 +1,232 @@
+//! Where things are: columns for times, rows for processes.
+
+use std::collections::BTreeMap;
+
+use mutua_algorithms::NodeId;
+
+use super::{
+    legend,
+    scene::{Arrow, End, MarkKind, Scene},
+};
+use crate::{Header, Unit};
+
+/// How wide a character is, about; no font is asked.
+pub(super) const CHARACTER: f64 = 6.3;
+
+/// How wide a text is, about.
+pub(super) fn text_width(text: &str) -> f64 {
+    CHARACTER * text.chars().count() as f64
+}
+
+/// A point of the picture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
+}
+
+/// The way of a message: straight to a neighbouring line; past others in a slight bow, so that it
+/// does not seem to touch what happens there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    pub(super) from: Point,
+    pub(super) to: Point,
+    /// What a quadratic curve is drawn towards.
+    pub(super) over: Point,
+}
+
+impl Way {
+    /// The way from one point to another, bowed by so much.
+    pub(super) fn new(from: Point, to: Point, bow: f64) -> Self {
+        let (dx, dy) = (to.x - from.x, to.y - from.y);
+        let length = dx.hypot(dy).max(1.0);
+        let over = Point {
+            x: (from.x + to.x) / 2.0 - dy / length * bow,
+            y: (from.y + to.y) / 2.0 + dx / length * bow,
+        };
+        Self { from, to, over }
+    }
+
+    pub(super) fn length(&self) -> f64 {
+        (self.to.x - self.from.x).hypot(self.to.y - self.from.y)
+    }
+
+    /// The point so far along, from 0 to 1, and the direction there.
+    pub(super) fn at(&self, part: f64) -> (Point, f64) {
+        let Self { from, to, over } = *self;
+        let rest = 1.0 - part;
+        let between =
+            |a: f64, b: f64, c: f64| rest * rest * a + 2.0 * rest * part * b + part * part * c;
+        let slope = |a: f64, b: f64, c: f64| 2.0 * rest * (b - a) + 2.0 * part * (c - b);
+        let point = Point { x: between(from.x, over.x, to.x), y: between(from.y, over.y, to.y) };
+        let angle = slope(from.y, over.y, to.y).atan2(slope(from.x, over.x, to.x));
+        (point, angle)
+    }
+
+    /// How far a point is from it, its bow taken as two straight pieces.
+    pub(super) fn distance(&self, point: Point) -> f64 {
+        let (middle, _) = self.at(0.5);
+        straight(point, self.from, middle).min(straight(point, middle, self.to))
+    }
+}
+
+fn straight(point: Point, a: Point, b: Point) -> f64 {
+    let (dx, dy) = (b.x - a.x, b.y - a.y);
+    let squared = dx * dx + dy * dy;
+    let along = if squared == 0.0 {
+        0.0
+    } else {
+        (((point.x - a.x) * dx + (point.y - a.y) * dy) / squared).clamp(0.0, 1.0)
+    };
+    (point.x - a.x - along * dx).hypot(point.y - a.y - along * dy)
+}
+
+#[derive(Debug)]
+pub(super) struct Layout {
+    columns: BTreeMap<u64, f64>,
+    rows: BTreeMap<NodeId, f64>,
+    pub(super) width: f64,
+    pub(super) height: f64,
+    /// Where the lines of the processes begin and end.
+    pub(super) left: f64,
+    pub(super) right: f64,
+    /// The first and the last line.
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+    /// The first line of the legend.
+    pub(super) legend: f64,
+}
+
+impl Layout {
+    pub(super) fn new(header: &Header, scene: &Scene) -> Self {
+        let names = scene.rows.iter().map(|&who| header.name(who).chars().count());
+        let left = 30.0 + 8.0 * names.max().unwrap_or(0) as f64;
+        let columns = columns(header, scene, left + 24.0);
+        let last = columns.values().copied().fold(left, f64::max);
+        let right = last + 60.0;
+        let (top, gap) = (104.0, row_gap(scene.rows.len()));
+        let rows: BTreeMap<_, _> = scene
+            .rows
+            .iter()
+            .enumerate()
+            .map(|(row, &who)| (who, top + gap * row as f64))
+            .collect();
+        let bottom = rows.values().copied().fold(top, f64::max);
+        // What stands below must fit too.
+        let violations = scene.violations.iter().map(|violation| text_width(&violation.text()));
+        let width =
+            violations.fold((right + 24.0).max(560.0), |width, text| width.max(text + 60.0));
+        let below = 26.0 + 15.0 * scene.violations.len() as f64;
+        let legend = bottom + below + 22.0;
+        let legend_lines = legend::lines(scene, width).len() as f64;
+        let height = legend + 20.0 * legend_lines;
+        Self { columns, rows, width, height, left, right, top, bottom, legend }
+    }
+
+    /// The column of a time; times at which nothing is drawn are put before the next.
+    pub(super) fn x(&self, at: u64) -> f64 {
+        self.columns.range(at..).next().map_or(self.right, |(_, &x)| x)
+    }
+
+    pub(super) fn y(&self, who: NodeId) -> f64 {
+        self.rows.get(&who).copied().unwrap_or(self.bottom)
+    }
+
+    /// How many lines lie between those of two processes.
+    pub(super) fn lines_between(&self, a: NodeId, b: NodeId) -> usize {
+        let (low, high) = (a.min(b), a.max(b));
+        self.rows.range(low..high).count().saturating_sub(1)
+    }
+
+    pub(super) fn point(&self, who: NodeId, at: u64) -> Point {
+        Point { x: self.x(at), y: self.y(who) }
+    }
+
+    pub(super) fn columns(&self) -> impl Iterator<Item = (u64, f64)> + '_ {
+        self.columns.iter().map(|(&at, &x)| (at, x))
+    }
+}
+
+fn row_gap(rows: usize) -> f64 {
+    match rows {
+        0..=4 => 96.0,
+        5..=8 => 74.0,
+        _ => 56.0,
+    }
+}
+
+/// Every time gets its column, as far from the last one as what is written there needs.
+fn columns(header: &Header, scene: &Scene, first: f64) -> BTreeMap<u64, f64> {
+    let needs = needs(scene);
+    let usual = usual_latency(scene);
+    let mut columns = BTreeMap::new();
+    let mut x = first;
+    let mut last: Option<u64> = None;
+    for &at in &scene.times {
+        if let Some(before) = last {
+            let wide = match header.unit {
+                Unit::Step => 50.0,
+                Unit::Nanoseconds | Unit::Microseconds | Unit::Milliseconds => {
+                    ((at - before) as f64 / usual * 50.0).clamp(14.0, 100.0)
+                }
+            };
+            let need = needs.get(&before).copied().unwrap_or(0.0);
+            x += wide.max(need.min(WIDEST));
+        }
+        columns.insert(at, x);
+        last = Some(at);
+    }
+    columns
+}
+
+/// No column is wider, whatever is written there.
+const WIDEST: f64 = 136.0;
+
+/// How wide the column of each time must be.
+fn needs(scene: &Scene) -> BTreeMap<u64, f64> {
+    let mut needs: BTreeMap<u64, f64> = BTreeMap::new();
+    let mut need = |at: u64, wide: f64| {
+        let known = needs.entry(at).or_default();
+        *known = known.max(wide);
+    };
+    let mut written: BTreeMap<u64, f64> = BTreeMap::new();
+    for mark in &scene.marks {
+        let wide = text_width(&mark.label) + 12.0;
+        match mark.kind {
+            // A request's clock stands on its left, beside what is written in the column before.
+            MarkKind::Request => {
+                let before = scene.times.range(..mark.at).next_back().copied().unwrap_or(0);
+                need(before, wide + written.get(&before).copied().unwrap_or(0.0));
+            }
+            MarkKind::Plain | MarkKind::Crash => {
+                need(mark.at, wide);
+                written.insert(mark.at, wide);
+            }
+        }
+    }
+    let gap = row_gap(scene.rows.len());
+    for arrow in &scene.arrows {
+        // One that arrives in the next column: it is long enough for what is to be written on it.
+        let next = scene.times.range(arrow.sent + 1..).next();
+        if next.copied().map(End::Received) == Some(arrow.end) {
+            let wide = |text: &String| {
+                let length = text_width(text) + 22.0;
+                (length * length - gap * gap).max(0.0).sqrt()
+            };
+            let best = arrow.labels.iter().map(wide).find(|&wide| wide <= WIDEST);
+            need(arrow.sent, best.unwrap_or(0.0));
+        }
+    }
+    needs
+}
+
+/// How long a message takes, usually: the median.
+fn usual_latency(scene: &Scene) -> f64 {
+    let latency = |arrow: &Arrow| match arrow.end {
+        End::Received(at) => Some((at - arrow.sent) as f64),
+        End::Lost(_) | End::InFlight => None,
+    };
+    let mut latencies: Vec<_> = scene.arrows.iter().filter_map(latency).collect();
+    latencies.sort_by(f64::total_cmp);
+    latencies.get(latencies.len() / 2).copied().unwrap_or(1.0).max(1.0)
+}

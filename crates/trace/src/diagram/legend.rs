@@ -1,0 +1,75 @@
+//! What the signs mean.
+
+use super::{
+    layout::text_width,
+    scene::{End, Scene, SpanKind, Style},
+};
+
+/// A sign and its meaning.
+pub(super) type Entry = (&'static str, &'static str);
+
+const CROSS: &str = "<path class=\"cross\" d=\"M4 -9l10 10m0 -10l-10 10\"/>";
+
+/// The signs that are in the picture, in lines that fit it.
+pub(super) fn lines(scene: &Scene, width: f64) -> Vec<Vec<Entry>> {
+    let mut lines: Vec<Vec<Entry>> = vec![Vec::new()];
+    let mut x = 20.0;
+    for entry in entries(scene) {
+        let wide = entry_width(entry);
+        if x + wide > width && x > 20.0 {
+            lines.push(Vec::new());
+            x = 20.0;
+        }
+        x += wide;
+        lines.last_mut().expect("there is a line").push(entry);
+    }
+    lines
+}
+
+/// How much room an entry takes.
+pub(super) fn entry_width((_, words): Entry) -> f64 {
+    44.0 + text_width(words)
+}
+
+fn entries(scene: &Scene) -> Vec<Entry> {
+    let has = |kind| scene.spans.iter().any(|span| span.kind == kind);
+    let style = |style| scene.arrows.iter().any(|arrow| arrow.style == style);
+    let lost = scene.arrows.iter().any(|arrow| matches!(arrow.end, End::Lost(_)));
+    let flying = scene.arrows.iter().any(|arrow| arrow.end == End::InFlight);
+    let all = [
+        (
+            has(SpanKind::Waiting),
+            "<rect class=\"waiting\" y=\"-7\" width=\"18\" height=\"6\"/>",
+            "waits, since a request with this clock",
+        ),
+        (
+            has(SpanKind::Inside),
+            "<rect class=\"inside\" y=\"-11\" width=\"18\" height=\"14\"/>",
+            "inside",
+        ),
+        (
+            !scene.clashes().is_empty(),
+            "<rect class=\"clash\" y=\"-11\" width=\"18\" height=\"14\"/>",
+            "two at once",
+        ),
+        (
+            has(SpanKind::Privileged),
+            "<rect class=\"inside\" y=\"-11\" width=\"18\" height=\"14\"/>",
+            "privileged; numbers are flags",
+        ),
+        (
+            style(Style::Lazy),
+            "<path class=\"message lazy\" d=\"M0 -4h18\"/>",
+            "only keeps things going",
+        ),
+        (
+            style(Style::Tell),
+            "<path class=\"message tell\" d=\"M0 -4h18\"/>",
+            "a message of the application",
+        ),
+        (flying, "<path class=\"message flying\" d=\"M0 -4h18\"/>", "still under way"),
+        (lost, CROSS, "lost"),
+        (has(SpanKind::Down), CROSS, "crashed"),
+    ];
+    all.into_iter().filter(|(there, ..)| *there).map(|(_, sign, words)| (sign, words)).collect()
+}
