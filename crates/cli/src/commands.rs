@@ -3,9 +3,12 @@
 mod algorithms;
 mod check;
 mod choose;
+mod cluster;
 mod compare;
+mod node;
 mod replay;
 mod simulate;
+mod status;
 
 use std::process::ExitCode;
 
@@ -30,6 +33,13 @@ pub(crate) enum Command {
     Compare(compare::Arguments),
     /// Simulate one algorithm and compare with theory.
     Simulate(Box<simulate::Arguments>),
+
+    /// Run a node of a cluster.
+    Node(node::Arguments),
+    /// Start nodes on this machine to try things, and end them.
+    Cluster(cluster::Arguments),
+    /// Say how a node is: its view, its links, what is stopped and why.
+    Status(status::Arguments),
 }
 
 impl Command {
@@ -42,6 +52,9 @@ impl Command {
             Self::Replay(arguments) => replay::run(&arguments),
             Self::Compare(arguments) => compare::run(&arguments),
             Self::Simulate(arguments) => simulate::run(&arguments),
+            Self::Node(arguments) => node::run(&arguments),
+            Self::Cluster(arguments) => cluster::run(&arguments),
+            Self::Status(arguments) => status::run(&arguments),
         }
     }
 }

@@ -5,6 +5,12 @@ use std::{fmt, process::ExitCode};
 /// Bad usage: nothing was done, and the message says what would be right.
 pub(crate) const USAGE: u8 = 64;
 
+/// No node, or not all members are there.
+pub(crate) const UNAVAILABLE: u8 = 69;
+
+/// Bad configuration: nothing was done, and the message says where and what would be right.
+pub(crate) const CONFIG: u8 = 78;
+
 /// An error that is the user's to mend: exit code 64.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
@@ -22,6 +28,18 @@ pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
 }
 
+/// An error that ends the command with this exit code.
+#[derive(Debug)]
+pub(crate) struct WithCode(pub(crate) u8, pub(crate) String);
+
+impl fmt::Display for WithCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.1)
+    }
+}
+
+impl std::error::Error for WithCode {}
+
 /// Prints what the argument parser has to say; help and version are no errors.
 pub(crate) fn of_parse_error(error: &clap::Error) -> ExitCode {
     // Nobody is left to tell when the terminal is gone.
@@ -32,5 +50,9 @@ pub(crate) fn of_parse_error(error: &clap::Error) -> ExitCode {
 /// Prints an error and says how to exit with it.
 pub(crate) fn of_error(error: &anyhow::Error) -> ExitCode {
     eprintln!("mutua: {error:#}");
-    if error.downcast_ref::<Usage>().is_some() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+    match (error.downcast_ref::<Usage>(), error.downcast_ref::<WithCode>()) {
+        (Some(_), _) => ExitCode::from(USAGE),
+        (None, Some(WithCode(code, _))) => ExitCode::from(*code),
+        (None, None) => ExitCode::FAILURE,
+    }
 }
