@@ -302,6 +302,9 @@ impl<'a> Builder<'a> {
             let comma = if last.label.is_empty() || label.is_empty() { "" } else { ", " };
             last.label += &format!("{comma}{label}");
             last.title += &format!("\n{title}");
+            if kind != MarkKind::Plain {
+                last.kind = kind;
+            }
             return;
         }
         self.scene.marks.push(Mark { who: event.who, at: event.at, kind, label, title });
