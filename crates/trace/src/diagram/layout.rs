@@ -25,8 +25,8 @@ pub(super) struct Point {
     pub(super) y: f64,
 }
 
-/// The way of a message: straight to a neighbouring line; past others in a slight bow, so that it does
-/// not seem to touch what happens there.
+/// The way of a message: straight to a neighbouring line; past others in a slight bow, so that it
+/// does not seem to touch what happens there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) from: Point,
