@@ -87,6 +87,17 @@ fn a_trace_is_the_same_bytes_for_the_same_seed() {
 }
 
 #[test]
+fn a_run_is_drawn() {
+    let file = env::temp_dir().join(format!("mutua-{}.svg", std::process::id()));
+    let run = "simulate ricart-agrawala --nodes 3 --requests 0@0ms,1@0.5ms --latency 1ms";
+    let output = mutua(&format!("{run} --diagram {}", file.display()));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let picture = fs::read_to_string(&file).expect("the picture is there");
+    fs::remove_file(&file).expect("and can go");
+    assert!(picture.starts_with("<svg") && picture.contains("P2") && picture.contains("reply"));
+}
+
+#[test]
 fn bad_input_is_told_what_is_allowed() {
     for (arguments, expected) in [
         ("simulate raymnd", "did you mean `raymond`"),

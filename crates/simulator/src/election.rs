@@ -227,7 +227,7 @@ impl<E: Election> ElectionRun<E> {
 
     fn crash(&mut self, who: NodeId) {
         self.around.busy -= 1;
-        self.around.event(4, who, 0);
+        self.around.measures.hash.add([self.around.now, 4 << 32 | u64::from(who.0), 0, 0]);
         let node = &mut self.nodes[who.index()];
         node.up = false;
         node.generations = node.generations.map(|generation| generation + 1);
@@ -242,7 +242,7 @@ impl<E: Election> ElectionRun<E> {
         if node.up {
             return;
         }
-        self.around.event(5, who, 0);
+        self.around.measures.hash.add([self.around.now, 5 << 32 | u64::from(who.0), 0, 0]);
         node.up = true;
         node.machine = E::new(who, &self.start);
         node.machine.restart(&mut self.outbox);

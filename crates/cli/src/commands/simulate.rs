@@ -2,9 +2,9 @@
 
 mod election;
 mod outcome;
+mod recording;
 mod run;
 mod show;
-mod trace_file;
 
 use std::process::ExitCode;
 
@@ -57,6 +57,10 @@ pub(crate) struct Arguments {
     /// Write what happens to this file, an event a line.
     #[arg(long, value_name = "FILE")]
     trace: Option<String>,
+
+    /// Draw what happens from the beginning on as a space-time picture, an SVG file.
+    #[arg(long, value_name = "FILE")]
+    diagram: Option<String>,
 
     /// If something is violated: cut the run to a short one that violates the same.
     #[arg(long)]
@@ -190,7 +194,7 @@ fn tell_how_to_replay(arguments: &Arguments, plan: &Plan) {
 }
 
 const SEEDS: [&str; 3] = ["--seed", "--runs", "--shrink"];
-const SCHEDULE: [&str; 11] = [
+const SCHEDULE: [&str; 12] = [
     "--seed",
     "--runs",
     "--shrink",
@@ -202,6 +206,7 @@ const SCHEDULE: [&str; 11] = [
     "--entries",
     "--warm-up",
     "--trace",
+    "--diagram",
 ];
 
 /// The words of a command without these options and their values.

@@ -84,8 +84,7 @@ impl Painter<'_> {
         let mut free = 0.0;
         for (at, x) in self.layout.columns() {
             self.put(format_args!(
-                "<line class=\"tick\" x1=\"{x:.1}\" y1=\"{:.1}\" x2=\"{x:.1}\" \
-                 y2=\"{bottom:.1}\"/>",
+                "<path class=\"tick\" d=\"M{x:.1} {:.1}V{bottom:.1}\"/>",
                 top + 6.0
             ));
             let text = at.to_string();
@@ -131,10 +130,7 @@ impl Painter<'_> {
             y + 4.5,
             escape(name)
         ));
-        self.put(format_args!(
-            "<line class=\"process\" x1=\"{left:.1}\" y1=\"{y:.1}\" x2=\"{right:.1}\" \
-             y2=\"{y:.1}\"/>"
-        ));
+        self.put(format_args!("<path class=\"process\" d=\"M{left:.1} {y:.1}H{right:.1}\"/>"));
     }
 
     fn span(&mut self, span: &Span) {
@@ -305,8 +301,8 @@ impl Painter<'_> {
             self.cross(at, 7.0);
         }
         self.put(format_args!(
-            "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius}\"><title>{}\
-             </title></circle>",
+            "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius}\"><title>{}</title>\
+             </circle>",
             at.x,
             at.y,
             escape(&mark.title)

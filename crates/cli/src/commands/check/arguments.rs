@@ -100,7 +100,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
 
-    /// Write every counterexample there, as a script for `mutua replay`.
+    /// Write every counterexample there: as a script for `mutua replay`, and as a picture.
     #[arg(long = "counterexample", value_name = "DIRECTORY")]
     pub(crate) counterexamples: Option<PathBuf>,
 

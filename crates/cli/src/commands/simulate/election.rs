@@ -7,7 +7,7 @@ use mutua_algorithms::{About, NodeId, Setup};
 use mutua_simulator::{ElectionPlan, ElectionReport, Interval, elect};
 use serde::Serialize;
 
-use super::{Arguments, NODES, trace_file::TraceFile};
+use super::{Arguments, NODES, recording::Recording};
 use crate::exit::usage;
 
 /// What `--json` prints: the first run, messages and turn-around being means over several.
@@ -30,17 +30,16 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     let mut reports = Vec::new();
     for number in 0..arguments.runs {
         let plan = ElectionPlan { seed: plan.seed + number, ..plan.clone() };
-        let trace = arguments.trace.as_deref().filter(|_| number == 0);
-        let trace = trace.map(TraceFile::new).transpose()?;
-        let report = match &trace {
+        let recording = if number == 0 { Recording::new(arguments)? } else { None };
+        let report = match &recording {
             None => elect(about.name, &plan, None),
-            Some(trace) => {
-                elect(about.name, &plan, Some(&|name, start| trace.recorder(name, start)))
+            Some(recording) => {
+                elect(about.name, &plan, Some(&|name, start| recording.recorder(name, start)))
             }
         };
         let report = report.context("no such election")?;
         reports.push(report.map_err(|error| usage(error.to_string()))?);
-        trace.map_or(Ok(()), TraceFile::finish)?;
+        recording.map_or(Ok(()), Recording::finish)?;
     }
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&json(&reports))?);
@@ -121,7 +120,7 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport]) {
         Some(Interval { mean, half_width: Some(width) }) => format!("{mean:.2} +- {width:.2}"),
     };
     let costs = &about.costs;
-    println!("messages     {} (theory: {} to {})", mean(messages), costs.light, costs.worst);
+    println!("messages     {} (theory: {}; at worst {})", mean(messages), costs.light, costs.worst);
     println!("turn-around  {} T", mean(turnaround));
     let first = &reports[0];
     let elected = first.elected.map_or_else(|| "nobody by all".to_owned(), |node| node.to_string());
