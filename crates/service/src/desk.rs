@@ -1,10 +1,10 @@
 //! Who is inside and who waits, for how long, and for whom: sessions and leases without I/O.
 //!
 //! A [`Desk`] stands between clients and a node. Clients open sessions, which are good for a time
-//! and are renewed; on a session they ask for locks. The desk keeps one line for each name, in order
-//! of arrival, and asks the node for one entry at a time on behalf of whoever stands first. It has
-//! no clock and no sockets: it is told what happened, with the time, and says what it wants done
-//! ([`Effect`]).
+//! and are renewed; on a session they ask for locks. The desk keeps one line for each name, in
+//! order of arrival, and asks the node for one entry at a time on behalf of whoever stands first.
+//! It has no clock and no sockets: it is told what happened, with the time, and says what it wants
+//! done ([`Effect`]).
 //!
 //! The rules, and where they are:
 //!

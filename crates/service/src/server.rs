@@ -1,8 +1,8 @@
 //! The desk, a node and clients put together, on tokio.
 //!
 //! Everything that decides is in [`desk`](crate::desk). Here the node is asked for it, the clock is
-//! read for it, and its answers are sent. One mutex guards it all; it is never held across an await,
-//! and a lock that is free is granted within one call.
+//! read for it, and its answers are sent. One mutex guards it all; it is never held across an
+//! await, and a lock that is free is granted within one call.
 
 mod asks;
 mod attach;
@@ -130,7 +130,8 @@ impl Service {
                 core.armed = core.desk.wake_at();
                 (core.armed, Moment::now())
             };
-            // The runtime's clock stands still while the machine sleeps, so look again now and then.
+            // The runtime's clock stands still while the machine sleeps, so look again now and
+            // then.
             let wait = wake_at.since(now).min(Duration::from_secs(1));
             tokio::select! {
                 () = tokio::time::sleep(wait) => self.call(|core, now| core.desk.tick(now)),

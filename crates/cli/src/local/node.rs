@@ -68,9 +68,9 @@ fn detach() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
-/// Fences grow through restarts of the machine, which may clear `/tmp` and the last epoch with it. A
-/// node that finds none starts from the clock, two minutes an epoch, far more than nodes are started
-/// in the long run.
+/// Fences grow through restarts of the machine, which may clear `/tmp` and the last epoch with it.
+/// A node that finds none starts from the clock, two minutes an epoch, far more than nodes are
+/// started in the long run.
 fn seed_epoch(directory: &Path) -> Result<()> {
     const START: u64 = 1_767_225_600; // The first of January 2026.
     let path = directory.join("epoch");

@@ -129,7 +129,8 @@ impl Desk {
     }
 
     /// Takes a lock away from whoever is inside, or from this fence only. Others get in when its
-    /// holder has left, or when its lease, as good as it is now, has run out; says how long that is.
+    /// holder has left, or when its lease, as good as it is now, has run out; says how long that
+    /// is.
     pub fn break_grant(
         &mut self,
         now: Moment,

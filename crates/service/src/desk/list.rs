@@ -32,7 +32,8 @@ pub struct Standing {
 }
 
 impl Desk {
-    /// The locks whose names start so that somebody is inside or waits for, in order of their names.
+    /// The locks whose names start so that somebody is inside or waits for, in order of their
+    /// names.
     pub fn list(&self, now: Moment, prefix: &[u8]) -> Vec<LockState> {
         let from = self.locks.range(Name::from(prefix)..);
         from.take_while(|(name, _)| name.starts_with(prefix))

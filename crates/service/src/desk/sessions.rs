@@ -116,8 +116,8 @@ impl Desk {
         }
     }
 
-    /// The client's process is dead. If it ran something that may outlive it, whoever ends that says
-    /// goodbye, or the lease runs out.
+    /// The client's process is dead. If it ran something that may outlive it, whoever ends that
+    /// says goodbye, or the lease runs out.
     pub fn died(&mut self, now: Moment, id: SessionId) {
         if self.sessions.get(&id).is_some_and(|session| !session.guarded) {
             self.end(now, id);

@@ -1,8 +1,8 @@
 //! etcd's `Lock` and `Lease` services.
 //!
 //! As etcd does it, but for where that is wrong: nobody whose lease is dead is let in, only what a
-//! lock answered can be unlocked, names that are prefixes of others do not meet, and the revision in
-//! a lock's answer is its fence.
+//! lock answered can be unlocked, names that are prefixes of others do not meet, and the revision
+//! in a lock's answer is its fence.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 

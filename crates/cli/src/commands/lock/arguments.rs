@@ -14,8 +14,8 @@ use crate::{
 /// prints the token and holds the lock until a signal or the end of its standard input.
 ///
 /// Exit codes of its own: 64 bad usage, 69 no node or not all members, 75 not acquired, 79 the lock
-/// was lost and the command stopped, 126 and 127 the command cannot be run or found, 128+N by signal
-/// N.
+/// was lost and the command stopped, 126 and 127 the command cannot be run or found, 128+N by
+/// signal N.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The lock's name.
