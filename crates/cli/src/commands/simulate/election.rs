@@ -26,6 +26,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     if arguments.entries.is_some() || arguments.warm_up.is_some() {
         return Err(usage(format!("--entries and --warm-up are not for {}", about.name)));
     }
+    super::daemon::refuse_without_one(arguments)?;
     let plan = plan(arguments)?;
     let mut reports = Vec::new();
     for number in 0..arguments.runs {
