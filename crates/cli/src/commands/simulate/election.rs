@@ -8,7 +8,7 @@ use mutua_simulator::{ElectionPlan, ElectionReport, Interval, elect};
 use serde::Serialize;
 
 use super::{Arguments, NODES, recording::Recording};
-use crate::exit::usage;
+use crate::{durations, exit::usage};
 
 /// What `--json` prints: the first run, messages and turn-around being means over several.
 #[derive(Serialize)]
@@ -133,7 +133,8 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport]) {
         [] => println!("checks       all agree (E1), all know (E2)"),
         violations => {
             for violation in violations.iter().take(5) {
-                println!("VIOLATION    {}: {}", violation.property.name(), violation.what);
+                let (name, at) = (violation.property.name(), durations::show(violation.at as f64));
+                println!("VIOLATION    {name} at {at}: {}", violation.what);
             }
         }
     }
