@@ -112,3 +112,17 @@ fn who_elects_itself_below_one_that_is_up_is_caught_when_it_does() {
     assert!(first.what.contains("3, who is higher, is up"), "{}", first.what);
     assert!(first.at > 0 && first.at < 3 * T, "{}", first.at);
 }
+
+#[test]
+fn all_starters_on_a_descending_ring_cost_the_worst_case_and_on_an_ascending_one_the_best() {
+    for nodes in [2u32, 5, 10, 31] {
+        let all: Vec<_> = (0..nodes).collect();
+        let mut plan = plan(nodes, &all);
+        let best = run("chang-roberts", &plan).messages_by_kind["election"];
+        assert_eq!(best, u64::from(2 * nodes - 1));
+        plan.setup.ring = Some((0..nodes).rev().map(NodeId).collect());
+        let worst = run("chang-roberts", &plan);
+        assert_eq!(worst.messages_by_kind["election"], u64::from(nodes * (nodes + 1) / 2));
+        assert_eq!((worst.elected, worst.violations), (Some(nodes - 1), vec![]));
+    }
+}

@@ -91,6 +91,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = durations::nanoseconds)]
     handling: Option<u64>,
 
+    /// Chang-Roberts: how ids stand round the ring: ascending, descending (the worst case when all
+    /// start), random (by the seed), or a list as 2,0,1.
+    #[arg(long, value_name = "ORDER")]
+    ring: Option<String>,
+
     /// Dijkstra's ring under a daemon (--with daemon=central, distributed or synchronous): the flags
     /// at the start, as 0,1,0,1; drawn by the seed if none are given. By messages the ring starts
     /// legitimate.
@@ -124,6 +129,7 @@ fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
         (!arguments.crashed.is_empty(), "--crashed"),
         (arguments.transmission.is_some(), "--transmission"),
         (arguments.handling.is_some(), "--handling"),
+        (arguments.ring.is_some(), "--ring"),
     ] {
         if given {
             let text = format!("{name} is for elections; {} is none", about.name);
