@@ -82,7 +82,14 @@ pub struct ElectionRun<E: Election> {
     nodes: Vec<Node<E>>,
     outbox: Outbox<E::Message>,
     around: Around<E::Message>,
+    /// Whether only the highest that is up may be elected: E1 can be judged at once.
+    highest_wins: bool,
+    /// What did not hold on the way, the first few.
+    violations: Vec<Violation>,
 }
+
+/// How many violations of a run are described.
+const KEPT: usize = 10;
 
 #[derive(Debug)]
 struct Node<E> {
@@ -105,6 +112,8 @@ struct Around<M> {
     /// Messages under way, and starts, crashes and restarts to come.
     busy: u64,
     decided_at: Option<u64>,
+    /// Whom the process that is being told something takes for elected since then.
+    just_elected: Option<NodeId>,
 }
 
 impl<E: Election> ElectionRun<E> {
@@ -129,7 +138,13 @@ impl<E: Election> ElectionRun<E> {
                 handling: plan.handling.unwrap_or((mean / 10.0) as u64 + 1),
                 busy: 0,
                 decided_at: None,
+                just_elected: None,
             },
+            // A coordinator that a higher process has come back to find in office stays right.
+            highest_wins: E::ABOUT.claims.contains(&Claim::Agreement)
+                && (start.settings().get("takeover") != Some("no")
+                    || plan.network.outages.iter().all(|outage| outage.until.is_none())),
+            violations: Vec::new(),
             plan,
             start,
         };
@@ -255,6 +270,25 @@ impl<E: Election> ElectionRun<E> {
         let generations = &mut self.nodes[who.index()].generations;
         let around = &mut self.around;
         self.outbox.drain(|effect| around.perform(who, generations, effect));
+        if let Some(elected) = self.around.just_elected.take().filter(|_| self.highest_wins) {
+            self.judge(who, elected);
+        }
+    }
+
+    /// E1, whenever a process takes somebody for elected: nobody higher is up.
+    fn judge(&mut self, who: NodeId, elected: NodeId) {
+        let higher = self.start.all().filter(|id| *id > elected && self.nodes[id.index()].up);
+        let Some(higher) = higher.last() else { return };
+        if self.violations.len() == KEPT {
+            return;
+        }
+        let what = format!("{who} takes {elected} for elected, and {higher}, who is higher, is up");
+        let (at, event, node) = (self.around.now, self.around.measures.events, who.0);
+        let violation = Violation { property: Claim::Agreement, at, event, node, what };
+        if let Some(recorder) = &mut self.around.recorder {
+            recorder.violation(&violation);
+        }
+        self.violations.push(violation);
     }
 
     fn told(&mut self, who: NodeId, what: impl FnOnce() -> What) {
@@ -276,11 +310,12 @@ impl<E: Election> ElectionRun<E> {
     }
 
     fn report(&mut self) -> ElectionReport {
-        let violations = self.violations();
+        let at_the_end = self.violations_at_the_end();
         let elected = self.elected();
         if let Some(recorder) = &mut self.around.recorder {
-            violations.iter().for_each(|violation| recorder.violation(violation));
+            at_the_end.iter().for_each(|violation| recorder.violation(violation));
         }
+        let violations = std::mem::take(&mut self.violations).into_iter().chain(at_the_end);
         let mean = self.plan.network.mean_latency();
         let measures = &self.around.measures;
         let decided_at = self.around.decided_at.filter(|_| elected.is_some());
@@ -295,7 +330,7 @@ impl<E: Election> ElectionRun<E> {
             elected: elected.map(|node| node.0),
             nonsense: measures.nonsense,
             lost: measures.lost,
-            violations,
+            violations: violations.collect(),
             events: measures.events,
             mean_latency: mean / 1e9,
             trace_hash: measures.hash.text(),
@@ -303,7 +338,7 @@ impl<E: Election> ElectionRun<E> {
     }
 
     /// E1 and E2, at the end of the run.
-    fn violations(&self) -> Vec<Violation> {
+    fn violations_at_the_end(&self) -> Vec<Violation> {
         let mut violations = Vec::new();
         let mut add = |property, node: usize, what| {
             let (at, event) = (self.around.now, self.around.measures.events);
@@ -365,6 +400,7 @@ impl<M: Message> Around<M> {
             }
             Effect::Elected { coordinator } => {
                 self.decided_at = Some(self.now);
+                self.just_elected = Some(coordinator);
                 self.record(who, What::Elected { coordinator });
             }
             Effect::SetTimer { timer, after } => self.set_timer(who, generations, timer, after),

@@ -100,3 +100,31 @@ fn a_process_that_comes_back_takes_over_if_it_is_the_highest() {
     plan.setup.settings.set("takeover", "no");
     assert_eq!(run("bully", &plan).elected, Some(3));
 }
+
+#[test]
+fn who_elects_itself_below_one_that_is_up_is_caught_when_it_does() {
+    let mut plan = plan(5, &[0]);
+    plan.setup.crashed = vec![NodeId(4)];
+    plan.transmission = Some(T / 2);
+    let report = run("bully", &plan);
+    // In the end all agree; on the way those whose answers came too late took the office.
+    assert_eq!(report.elected, Some(3));
+    let first = &report.violations[0];
+    assert_eq!((first.property, first.node), (Claim::Agreement, 0));
+    assert!(first.what.contains("3, who is higher, is up"), "{}", first.what);
+    assert!(first.at > 0 && first.at < 3 * T, "{}", first.at);
+}
+
+#[test]
+fn all_starters_on_a_descending_ring_cost_the_worst_case_and_on_an_ascending_one_the_best() {
+    for nodes in [2u32, 5, 10, 31] {
+        let all: Vec<_> = (0..nodes).collect();
+        let mut plan = plan(nodes, &all);
+        let best = run("chang-roberts", &plan).messages_by_kind["election"];
+        assert_eq!(best, u64::from(2 * nodes - 1));
+        plan.setup.ring = Some((0..nodes).rev().map(NodeId).collect());
+        let worst = run("chang-roberts", &plan);
+        assert_eq!(worst.messages_by_kind["election"], u64::from(nodes * (nodes + 1) / 2));
+        assert_eq!((worst.elected, worst.violations), (Some(nodes - 1), vec![]));
+    }
+}

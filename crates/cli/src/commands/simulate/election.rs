@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use mutua_algorithms::{About, NodeId, Setup};
-use mutua_simulator::{ElectionPlan, ElectionReport, Interval, elect};
+use mutua_algorithms::{About, NodeId, Setup, Structure};
+use mutua_simulator::{ElectionPlan, ElectionReport, Interval, Random, elect};
 use serde::Serialize;
 
 use super::{Arguments, NODES, recording::Recording};
-use crate::exit::usage;
+use crate::{durations, exit::usage};
 
 /// What `--json` prints: the first run, messages and turn-around being means over several.
 #[derive(Serialize)]
@@ -26,10 +26,12 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     if arguments.entries.is_some() || arguments.warm_up.is_some() {
         return Err(usage(format!("--entries and --warm-up are not for {}", about.name)));
     }
+    super::daemon::refuse_without_one(arguments)?;
     let plan = plan(arguments)?;
     let mut reports = Vec::new();
     for number in 0..arguments.runs {
-        let plan = ElectionPlan { seed: plan.seed + number, ..plan.clone() };
+        let mut plan = ElectionPlan { seed: plan.seed + number, ..plan.clone() };
+        plan.setup.ring = ring(arguments, about, &plan)?;
         let recording = if number == 0 { Recording::new(arguments)? } else { None };
         let report = match &recording {
             None => elect(about.name, &plan, None),
@@ -65,6 +67,27 @@ fn plan(arguments: &Arguments) -> Result<ElectionPlan> {
         seed: arguments.seed,
         setup,
     })
+}
+
+/// The order of the ids round the ring, where one is asked for.
+fn ring(arguments: &Arguments, about: &About, plan: &ElectionPlan) -> Result<Option<Vec<NodeId>>> {
+    let Some(text) = &arguments.ring else { return Ok(None) };
+    if about.structure != Structure::Ring {
+        return Err(usage(format!("--ring is for chang-roberts; {} has no ring", about.name)));
+    }
+    let mut order: Vec<_> = (0..plan.setup.nodes).map(NodeId).collect();
+    match text.as_str() {
+        "ascending" => {}
+        "descending" => order.reverse(),
+        "random" => Random::new(plan.seed, 6).shuffle(&mut order),
+        list => {
+            let ids: Result<Vec<_>, _> = list.split(',').map(|id| id.trim().parse()).collect();
+            let allowed = "ascending, descending, random or ids as 2,0,1";
+            let wrong = |_| usage(format!("--ring takes {allowed}, not `{list}`"));
+            order = ids.map_err(wrong)?.into_iter().map(NodeId).collect();
+        }
+    }
+    Ok(Some(order))
 }
 
 fn starters(text: Option<&str>, setup: &Setup) -> Result<Vec<NodeId>> {
@@ -132,7 +155,8 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport]) {
         [] => println!("checks       all agree (E1), all know (E2)"),
         violations => {
             for violation in violations.iter().take(5) {
-                println!("VIOLATION    {}: {}", violation.property.name(), violation.what);
+                let (name, at) = (violation.property.name(), durations::show(violation.at as f64));
+                println!("VIOLATION    {name} at {at}: {}", violation.what);
             }
         }
     }
