@@ -1,9 +1,19 @@
 //! Exit codes, the same in every command.
 
-use std::{fmt, process::ExitCode};
+use std::{fmt, io, process::ExitCode};
 
 /// Bad usage: nothing was done, and the message says what would be right.
 pub(crate) const USAGE: u8 = 64;
+
+/// A file cannot be written, or read in the middle. Not 1, which means that a property is violated.
+pub(crate) const FILE: u8 = 73;
+
+/// Something else went wrong, and no result was found.
+const SOFTWARE: u8 = 70;
+
+/// For the help of every command.
+pub(crate) const HELP: &str = "Exit codes: 0 all is well, 1 a property that is claimed was \
+    violated or an expectation failed, 2 a check was not completed, 64 bad usage, 73 a file cannot be written.";
 
 /// An error that is the user's to mend: exit code 64.
 #[derive(Debug)]
@@ -32,5 +42,10 @@ pub(crate) fn of_parse_error(error: &clap::Error) -> ExitCode {
 /// Prints an error and says how to exit with it.
 pub(crate) fn of_error(error: &anyhow::Error) -> ExitCode {
     eprintln!("mutua: {error:#}");
-    if error.downcast_ref::<Usage>().is_some() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+    let by_a_file = || error.chain().any(|cause| cause.is::<io::Error>());
+    ExitCode::from(match error.downcast_ref::<Usage>() {
+        Some(_) => USAGE,
+        None if by_a_file() => FILE,
+        None => SOFTWARE,
+    })
 }

@@ -134,7 +134,7 @@ fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan> {
-    let setup = arguments.system.setup(NODES)?;
+    let setup = arguments.system.setup(&arguments.name, NODES)?;
     if setup.nodes == 0 {
         return Err(usage("a system of 0 processes; give at least 1"));
     }
