@@ -58,7 +58,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         show::play(&script, &played)
     };
     print(&shown)?;
-    Ok(if played.failures().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let holds = played.failures().is_empty() && show::difference(&script, &played).is_none();
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The example or the file of this name.
@@ -82,7 +83,8 @@ fn find(name: &str) -> Result<Script> {
 }
 
 fn read(path: &str) -> Result<Script> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let text =
+        fs::read_to_string(path).map_err(|error| usage(format!("cannot read {path}: {error}")))?;
     Script::parse(path, &text).map_err(|error| usage(format!("{path}, {error}")))
 }
 
