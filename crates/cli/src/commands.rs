@@ -18,6 +18,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
+use crate::exit;
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -41,16 +43,21 @@ pub(crate) enum Command {
     Man,
 
     /// Explore every interleaving of a small system.
+    #[command(after_help = exit::HELP)]
     Check(Box<check::Arguments>),
     /// Describe a situation and be told which algorithm to take.
+    #[command(after_help = exit::HELP)]
     Choose(Box<choose::Arguments>),
 
     /// Play a worked example step by step; without a name, list them.
+    #[command(after_help = exit::HELP)]
     Replay(replay::Arguments),
 
     /// Compare algorithms over sizes and loads, as one page with plots.
+    #[command(after_help = exit::HELP)]
     Compare(compare::Arguments),
     /// Simulate one algorithm and compare with theory.
+    #[command(after_help = exit::HELP)]
     Simulate(Box<simulate::Arguments>),
 
     /// Run a node of a cluster.

@@ -98,6 +98,17 @@ fn a_run_is_drawn() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_no_violation() {
+    for option in ["--trace", "--diagram"] {
+        let output = mutua(&format!("simulate central --entries 5 {option} /no/such/folder/file"));
+        assert_eq!(output.status.code(), Some(73), "{}", stderr(&output));
+        assert!(stderr(&output).contains("/no/such/folder/file"));
+    }
+    let help = mutua("simulate --help");
+    assert!(String::from_utf8_lossy(&help.stdout).contains("73 a file cannot be written"));
+}
+
+#[test]
 fn bad_input_is_told_what_is_allowed() {
     for (arguments, expected) in [
         ("simulate raymnd", "did you mean `raymond`"),
@@ -114,6 +125,14 @@ fn bad_input_is_told_what_is_allowed() {
         ("simulate bully --entries 5", "not for bully"),
         ("simulate bully --nodes 3 --starters 7", "0 to 2"),
         ("simulate raymond --topology kary:0", "at least 1"),
+        ("simulate central --topology star", "it is for raymond, neilsen-mizuno"),
+        ("simulate raymond --quorums grid", "it is for maekawa"),
+        ("simulate central --with queue=clock --with queue=arrival", "give one of them"),
+        ("simulate central --nodes -3", "a whole number is wanted, at least 1"),
+        ("simulate central --nodes abc", "a whole number is wanted, at least 1"),
+        ("simulate central --nodes 99999999999", "at most 4294967295"),
+        ("simulate central --partition 20ms..10ms:0", "must end after it begins"),
+        ("simulate maekawa --quorums plane --nodes 3", "the nearest is 7"),
     ] {
         let output = mutua(arguments);
         assert_eq!(output.status.code(), Some(64), "{arguments}: {}", stderr(&output));

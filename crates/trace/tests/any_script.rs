@@ -1,5 +1,5 @@
-//! Whatever steps a script takes, of whatever algorithm, nothing panics, and what is written down is
-//! read again.
+//! Whatever steps a script takes, of whatever algorithm, nothing panics, and what is written down
+//! is read again.
 
 use mutua_algorithms::{NodeId, Timer, registry};
 use mutua_trace::{

@@ -131,7 +131,7 @@ impl Arguments {
     /// The task that these arguments describe.
     pub(crate) fn task(&self) -> Result<Task> {
         let about = names::algorithm(self.name.as_deref().unwrap_or_default())?;
-        let mut setup = self.system.setup(3)?;
+        let mut setup = self.system.setup(about.name, 3)?;
         setup.crashed = self.crashed.iter().copied().map(NodeId).collect();
         let mut system = System::new(setup, self.entries);
         system.contenders = self.contenders.as_deref().map(parse_contenders).transpose()?;

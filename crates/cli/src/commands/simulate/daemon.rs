@@ -39,7 +39,7 @@ struct Json<'a> {
 
 /// Whether flags are to be read directly instead of travelling by messages.
 pub(super) fn is_asked_for(arguments: &Arguments, about: &About) -> Result<bool> {
-    let settings = arguments.system.setup(NODES)?.settings;
+    let settings = arguments.system.setup(&arguments.name, NODES)?.settings;
     let daemon = settings.get("daemon");
     Ok(about.name == "dijkstra" && daemon.is_some_and(|daemon| daemon != "messages"))
 }
@@ -59,7 +59,7 @@ pub(super) fn refuse_without_one(arguments: &Arguments) -> Result<()> {
 
 pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
     refuse_what_needs_messages(arguments)?;
-    let mut setup = arguments.system.setup(NODES)?;
+    let mut setup = arguments.system.setup(&arguments.name, NODES)?;
     if let (None, Some(flags)) = (arguments.system.nodes, &arguments.flags) {
         setup.nodes = u32::try_from(flags.len())?;
     }

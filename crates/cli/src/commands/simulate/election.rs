@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
 }
 
 fn plan(arguments: &Arguments) -> Result<ElectionPlan> {
-    let mut setup = arguments.system.setup(NODES)?;
+    let mut setup = arguments.system.setup(&arguments.name, NODES)?;
     setup.crashed = arguments.crashed.iter().copied().map(NodeId).collect();
     Ok(ElectionPlan {
         network: arguments.network.network(setup.nodes)?,
