@@ -115,7 +115,7 @@ fn light(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
             let messages = mean(harmonic(setup.nodes - 1), "H(N-1)");
             Theory::new().messages(messages.clone()).multicasts(messages.clone()).client(messages)
         }
-        "maekawa" => Theory::new()
+        "maekawa" | "maekawa-basic" => Theory::new()
             .messages(mean(3.0 * (mean_quorum(setup)? - 1.0), "3(K-1)"))
             .client(exact(round_trip, "2")),
         "majority" => {
@@ -141,7 +141,12 @@ fn saturated(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
     let theory = match name {
         "central" if chosen("refusal", "denied") => {
             let share = if chosen("coordinator", "member") { not_holder } else { 1.0 };
-            Theory::new().messages(exact(4.0 * share, "4")).sync(exact(2.0 * share, "2"))
+            let member = share < 1.0;
+            let (messages, sync) = if member { ("4(N-1)/N", "2(N-1)/N") } else { ("4", "2") };
+            Theory::new()
+                .messages(exact(4.0 * share, messages))
+                .multicasts(exact(4.0 * share, messages))
+                .sync(exact(2.0 * share, sync))
         }
         "central" if chosen("coordinator", "member") => Theory::new()
             .messages(exact(3.0 * not_holder, "3(N-1)/N"))
@@ -176,6 +181,10 @@ fn saturated(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
             .sync(exact(2.0 * not_holder, "2(N-1)/N")),
         "neilsen-mizuno" => Theory::new().messages(bound(3.0, "below 3")).sync(exact(1.0, "1")),
         "naimi-trehel" => Theory::new().messages(bound(4.0, "below 4")).sync(exact(1.0, "1")),
+        // A vote is given back without being told FAILED, so nobody is told.
+        "maekawa" if chosen("resolution", "reject") => Theory::new()
+            .messages(mean(3.0 * (mean_quorum(setup)? - 1.0), "3(K-1)"))
+            .sync(bound(2.0, "2 with a third-party voter, else 1")),
         "maekawa" => Theory::new()
             .messages(mean(4.0 * (mean_quorum(setup)? - 1.0), "4(K-1)"))
             .sync(bound(2.0, "2 with a third-party voter, else 1")),
