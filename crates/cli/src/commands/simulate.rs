@@ -97,9 +97,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ORDER")]
     ring: Option<String>,
 
-    /// Dijkstra's ring under a daemon (--with daemon=central, distributed or synchronous): the flags
-    /// at the start, as 0,1,0,1; drawn by the seed if none are given. By messages the ring starts
-    /// legitimate.
+    /// Dijkstra's ring under a daemon (--with daemon=central, distributed or synchronous): the
+    /// flags at the start, as 0,1,0,1; drawn by the seed if none are given. By messages the ring
+    /// starts legitimate.
     #[arg(long, value_name = "FLAGS", value_delimiter = ',')]
     flags: Option<Vec<u32>>,
 

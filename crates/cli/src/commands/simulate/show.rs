@@ -100,7 +100,9 @@ fn theory(expected: Option<&Expected>, measured: f64) -> [String; 3] {
     let deviation = match expected.meaning {
         Meaning::Bound if measured <= expected.value => "within".to_owned(),
         Meaning::Exact | Meaning::Mean | Meaning::Bound => {
-            format!("{:+.2} %", 100.0 * expected.deviation(measured))
+            let percent = 100.0 * expected.deviation(measured);
+            // What rounds to zero has no sign worth showing.
+            format!("{:+.2} %", if percent.abs() < 0.005 { 0.0 } else { percent })
         }
     };
     [format!("{sign}{}", figure(expected.value)), expected.formula.clone(), deviation]
