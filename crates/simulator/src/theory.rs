@@ -115,12 +115,29 @@ fn light(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
             let messages = mean(harmonic(setup.nodes - 1), "H(N-1)");
             Theory::new().messages(messages.clone()).multicasts(messages.clone()).client(messages)
         }
-        "maekawa" | "maekawa-basic" => Theory::new()
-            .messages(mean(3.0 * (mean_quorum(setup)? - 1.0), "3(K-1)"))
-            .client(exact(round_trip, "2")),
-        "majority" => {
-            Theory::new().messages(exact(3.0 * (n - 1.0), "3(N-1)")).client(exact(round_trip, "2"))
+        "sanders" => match setup.settings.get("sets").unwrap_or("ricart-agrawala") {
+            "ricart-agrawala" => return light("ricart-agrawala", setup, n),
+            "maekawa" => return light("maekawa", setup, n),
+            "central" => Theory::new()
+                .messages(mean(3.0 * not_holder, "3(N-1)/N"))
+                .multicasts(mean(3.0 * not_holder, "3(N-1)/N"))
+                .client(mean(2.0 * not_holder, "2(N-1)/N")),
+            _ => return None,
+        },
+        "maekawa" | "maekawa-basic" => {
+            let quorum = mean_quorum(setup)?;
+            Theory::new()
+                .messages(mean(3.0 * (quorum - 1.0), "3(K-1)"))
+                .multicasts(mean(if alone { 0.0 } else { quorum + 1.0 }, "K+1"))
+                .client(exact(round_trip, "2"))
         }
+        "majority" => Theory::new()
+            .messages(exact(3.0 * (n - 1.0), "3(N-1)"))
+            .multicasts(exact(if alone { 0.0 } else { n + 1.0 }, "N+1"))
+            .client(exact(round_trip, "2")),
+        "bakery-naive" if !chosen("registers", "push") => Theory::new()
+            .messages(exact(4.0 * (n - 1.0), "4(N-1)"))
+            .client(exact(round_trip + 2.0 * (n - 1.0), "2+2(N-1)")),
         "bakery" if chosen("registers", "push") => Theory::new()
             .messages(exact(6.0 * (n - 1.0), "6(N-1)"))
             .client(exact(2.0 * round_trip, "4")),
@@ -156,7 +173,7 @@ fn saturated(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
             .messages(exact(3.0, "3"))
             .multicasts(exact(3.0, "3"))
             .sync(exact(2.0, "2")),
-        "le-lann" => Theory::new()
+        "le-lann" | "dijkstra" => Theory::new()
             .messages(exact(1.0, "1"))
             .multicasts(exact(1.0, "1"))
             .sync(exact(1.0, "1")),
@@ -169,9 +186,10 @@ fn saturated(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
             .messages(exact(2.0 * (n - 1.0), "2(N-1)"))
             .multicasts(exact(n, "N"))
             .sync(exact(1.0, "1")),
-        "carvalho-roucairol" => {
-            Theory::new().messages(exact(2.0 * (n - 1.0), "2(N-1)")).sync(exact(1.0, "1"))
-        }
+        "carvalho-roucairol" => Theory::new()
+            .messages(exact(2.0 * (n - 1.0), "2(N-1)"))
+            .multicasts(exact(n, "N"))
+            .sync(exact(1.0, "1")),
         "suzuki-kasami" | "ricart-agrawala-token" => {
             Theory::new().messages(exact(n, "N")).multicasts(exact(2.0, "2")).sync(exact(1.0, "1"))
         }
