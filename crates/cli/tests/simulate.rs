@@ -40,6 +40,45 @@ fn scripts_find_the_figures_that_they_need() {
 }
 
 #[test]
+fn theory_is_silent_where_its_assumptions_do_not_hold() {
+    let silent = |run: &str| {
+        let found = json(&format!("simulate lamport --nodes 4 --entries 40 {run}"));
+        assert_eq!(found["theory"]["messages"], Value::Null, "{run}");
+        found["no_theory"].as_str().expect("a reason").to_owned()
+    };
+    assert!(silent("--load saturated --hold 0.1ms").contains("T/2"));
+    assert!(silent("--load saturated --latency exp:1ms").contains("constant"));
+    assert!(silent("--load light --latency 0ms").contains("which is 0"));
+}
+
+#[test]
+fn without_an_entry_there_is_no_figure_and_alone_there_are_zeros() {
+    let none = json("simulate central --nodes 3 --loss 1 --entries 10");
+    assert_eq!((&none["entries"], &none["messages_per_entry"]), (&0.into(), &Value::Null));
+    assert_eq!((&none["bytes_per_entry"], &none["jain"]), (&Value::Null, &Value::Null));
+    let alone = mutua("simulate lamport --nodes 1 --entries 10");
+    assert!(!String::from_utf8_lossy(&alone.stdout).contains("-0.0000"));
+}
+
+#[test]
+fn several_runs_have_one_hash_and_name_their_seeds() {
+    let run = "simulate raymond --nodes 4 --entries 20 --seed 3";
+    let both = json(&format!("{run} --runs 2"));
+    assert_eq!(both["seeds"], serde_json::json!([3, 4]));
+    assert_ne!(both["trace_hash"], json(run)["trace_hash"]);
+    assert_eq!(both["trace_hash"], json(&format!("{run} --runs 2"))["trace_hash"]);
+}
+
+#[test]
+fn systems_that_cannot_fit_are_refused_before_they_are_made() {
+    for run in ["lamport --nodes 100000", "raymond --nodes 4000000000", "bully --nodes 100000"] {
+        let output = mutua(&format!("simulate {run}"));
+        assert_eq!(output.status.code(), Some(64), "{run}");
+        assert!(stderr(&output).contains("the limit is 8 GiB"), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn structures_are_taken_from_the_command_line() {
     let star = "simulate raymond --nodes 9 --load saturated --entries 90 --topology star";
     assert_eq!(json(star)["messages_per_entry"], 4.0 * 8.0 / 9.0);

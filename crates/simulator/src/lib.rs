@@ -7,6 +7,7 @@
 mod checks;
 mod distribution;
 mod election;
+mod election_theory;
 mod hash;
 mod histogram;
 mod measures;
@@ -27,6 +28,7 @@ mod world;
 pub use checks::Violation;
 pub use distribution::Distribution;
 pub use election::{ElectionPlan, ElectionReport, ElectionRun};
+pub use election_theory::election_theory;
 pub use hash::combined;
 pub use histogram::{Histogram, Quantiles};
 pub use network::{Latency, Network, Outage, Partition, Regions};

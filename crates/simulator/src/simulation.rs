@@ -328,7 +328,8 @@ impl<M: Mutex> Simulation<M> {
 
     fn end(&mut self) {
         let waits = |node: &&Node<M>| node.client.phase == Phase::Requesting;
-        let waiting = self.nodes.iter().filter(waits).map(|node| node.process.id());
+        let since = |node: &Node<M>| (node.process.id(), node.client.entries_before);
+        let waiting = self.nodes.iter().filter(waits).map(since);
         self.world.end(waiting);
     }
 }

@@ -1,7 +1,9 @@
 //! Elections: messages, turn-around, E1 and E2.
 
 use mutua_algorithms::{Claim, Kind, NodeId, Setup, registry};
-use mutua_simulator::{Distribution, ElectionPlan, ElectionReport, Network, Outage, elect};
+use mutua_simulator::{
+    Distribution, ElectionPlan, ElectionReport, Network, Outage, elect, election_theory,
+};
 
 const T: u64 = 1_000_000;
 
@@ -66,6 +68,33 @@ fn the_ring_election_costs_what_the_textbook_says() {
         // The starter next after the highest: its id travels N-1 steps before it is replaced.
         assert_eq!(run("chang-roberts", &plan(nodes, &[0])).messages, u64::from(3 * nodes - 1));
         assert_eq!(run("chang-roberts", &plan(nodes, &[nodes - 1])).messages, u64::from(2 * nodes));
+    }
+}
+
+#[test]
+fn elections_cost_what_theory_says_whoever_starts() {
+    let costs = |name: &str, plan: &ElectionPlan| {
+        let expected = election_theory(name, plan).expect("theory knows this");
+        let found = run(name, plan).messages as f64;
+        assert_eq!(found, expected.value, "{name}, {} by {:?}", plan.setup.nodes, plan.starters);
+    };
+    for nodes in [2, 3, 6, 10] {
+        let all: Vec<_> = (0..nodes).collect();
+        for falls in [false, true] {
+            let order = (0..nodes).rev().map(NodeId).collect();
+            let mut ring = plan(nodes, &all);
+            ring.setup.ring = Some(order).filter(|_| falls);
+            costs("chang-roberts", &ring);
+            for starter in 0..nodes {
+                ring.starters = vec![NodeId(starter)];
+                costs("chang-roberts", &ring);
+            }
+        }
+        for starter in 0..nodes - 1 {
+            let mut bully = plan(nodes, &[starter]);
+            bully.setup.crashed = vec![NodeId(nodes - 1)];
+            costs("bully", &bully);
+        }
     }
 }
 

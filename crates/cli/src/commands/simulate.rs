@@ -6,13 +6,14 @@ mod outcome;
 mod recording;
 mod run;
 mod show;
+mod size;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 use mutua_algorithms::{About, Kind};
-use mutua_simulator::{Load, Plan, TheoryLoad, Who};
+use mutua_simulator::{Distribution, Latency, Load, Plan, TheoryLoad, Who};
 
 use self::outcome::Outcome;
 use crate::{
@@ -137,6 +138,7 @@ fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
         }
     }
     daemon::refuse_without_one(arguments)?;
+    size::check(about, &arguments.system.setup(NODES)?)?;
     let plan = plan(arguments)?;
     let outcome = run::all_seeds(arguments, about, &plan)?;
     if arguments.json {
@@ -171,8 +173,8 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The load of which theory speaks, if this is one.
-fn theory_load(plan: &Plan) -> Option<TheoryLoad> {
+/// The load of which theory speaks, or why it speaks of none.
+fn theory_load(plan: &Plan) -> Result<TheoryLoad, &'static str> {
     let faultless = plan.network.loss == 0.0
         && plan.network.duplication == 0.0
         && plan.network.partitions.is_empty()
@@ -180,9 +182,26 @@ fn theory_load(plan: &Plan) -> Option<TheoryLoad> {
     let load = match plan.workload.load {
         Load::Light { .. } => TheoryLoad::Light,
         Load::Saturated => TheoryLoad::Saturated,
-        Load::Think(_) | Load::Bursts { .. } | Load::Script(_) => return None,
+        Load::Think(_) | Load::Bursts { .. } | Load::Script(_) => {
+            return Err("it speaks of light and saturated load only");
+        }
     };
-    (faultless && plan.workload.who == Who::All).then_some(load)
+    let latency = plan.network.mean_latency();
+    let steady = matches!(plan.network.latency, Latency::Everywhere(Distribution::Constant(_)));
+    let short = plan.workload.hold.mean() < latency / 2.0;
+    if !faultless {
+        Err("it speaks of networks and processes without faults")
+    } else if plan.workload.who != Who::All {
+        Err("it lets all processes ask alike")
+    } else if latency == 0.0 {
+        Err("delays are in units of the latency, which is 0")
+    } else if load == TheoryLoad::Saturated && !steady {
+        Err("saturated, it needs a constant latency, the same everywhere")
+    } else if load == TheoryLoad::Saturated && short {
+        Err("saturated, it needs a stay inside of at least T/2")
+    } else {
+        Ok(load)
+    }
 }
 
 fn tell_how_to_replay(arguments: &Arguments, plan: &Plan) {
