@@ -84,6 +84,17 @@ fn trace_and_picture_are_written() {
     assert!(lines.lines().count() > 20);
     assert!(lines.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
     assert!(fs::read_to_string(&picture).expect("the picture").starts_with("<svg"));
+    // The trace can be read again, and gives the same picture.
+    let again = file("again.svg");
+    let again_name = again.to_str().expect("text");
+    let read = mutua(&["replay", trace_name, "--diagram", again_name]);
+    assert!(stdout(&read).contains("  8  P2 gets reply from P3"), "{}", stdout(&read));
+    assert_eq!(fs::read(&again).expect("a picture"), fs::read(&picture).expect("a picture"));
+    fs::write(&trace, lines.replacen("\"what\":\"request\"", "\"what\":\"leap\"", 1))
+        .expect("a file");
+    let broken = mutua(&["replay", trace_name]);
+    assert_eq!(broken.status.code(), Some(64));
+    assert!(stderr(&broken).contains("line 5: unknown variant `leap`"), "{}", stderr(&broken));
     let nowhere = mutua(&["replay", "chain-of-three", "--trace", "/nowhere/at/all"]);
     assert_eq!(nowhere.status.code(), Some(73));
     assert!(stderr(&nowhere).contains("cannot write the trace to /nowhere/at/all"));

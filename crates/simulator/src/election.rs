@@ -67,7 +67,7 @@ pub struct ElectionReport {
 
 #[derive(Debug)]
 enum Event<M> {
-    Deliver { message: M, from: NodeId, to: NodeId },
+    Deliver { message: M, from: NodeId, to: NodeId, kind: u8 },
     Start { node: NodeId },
     Timeout { node: NodeId, timer: Timer, generation: u32 },
     Crash { node: NodeId },
@@ -174,7 +174,11 @@ impl<E: Election> ElectionRun<E> {
 
     fn handle(&mut self, place: usize, event: Event<E::Message>) {
         match event {
-            Event::Deliver { message, from, to } => self.deliver(place, from, to, message),
+            Event::Deliver { message, from, to, kind } => {
+                self.around.busy -= 1;
+                self.around.event(u64::from(kind) + 16, to, u64::from(from.0));
+                self.deliver(place, from, to, message);
+            }
             Event::Start { node } => self.start(node),
             Event::Timeout { node, timer, generation } => self.timeout(node, timer, generation),
             Event::Crash { node } => self.crash(node),
@@ -184,9 +188,6 @@ impl<E: Election> ElectionRun<E> {
 
     fn deliver(&mut self, place: usize, from: NodeId, to: NodeId, message: E::Message) {
         let around = &mut self.around;
-        around.busy -= 1;
-        let kind = around.measures.kind(message.kind()) as u64;
-        around.event(kind + 16, to, u64::from(from.0));
         if !self.nodes[to.index()].up {
             around.measures.lost += 1;
             if let Some(recorder) = &mut around.recorder {
@@ -347,18 +348,20 @@ impl<M: Message> Around<M> {
     fn perform(&mut self, who: NodeId, generations: &mut [u32; 3], effect: Effect<'_, M>) {
         match effect {
             Effect::Send { to, message, lazy } => {
-                self.measures.sends(&message, Time::ZERO, 1);
+                let kind = self.measures.sends(&message, Time::ZERO, 1);
                 if let Some(recorder) = &mut self.recorder {
                     recorder.sends(self.now, (who, None), to, &message, lazy);
                 }
-                self.transmit(who, to, message, lazy);
+                self.transmit((who, to), message, lazy, kind);
             }
             Effect::Multicast { to, message } => {
-                self.measures.sends(&message, Time::ZERO, to.len());
+                let kind = self.measures.sends(&message, Time::ZERO, to.len());
                 if let Some(recorder) = &mut self.recorder {
                     recorder.multicasts(self.now, (who, None), to, &message);
                 }
-                to.iter().for_each(|&to| self.transmit(who, to, message.clone(), false));
+                for &to in to {
+                    self.transmit((who, to), message.clone(), false, kind);
+                }
             }
             Effect::Elected { coordinator } => {
                 self.decided_at = Some(self.now);
@@ -387,15 +390,16 @@ impl<M: Message> Around<M> {
         self.record(who, What::Timer { timer, after });
     }
 
-    fn transmit(&mut self, from: NodeId, to: NodeId, message: M, lazy: bool) {
+    fn transmit(&mut self, (from, to): (NodeId, NodeId), message: M, lazy: bool, kind: u8) {
+        let event = |message| Event::Deliver { message, from, to, kind };
         match self.links.send(self.now, from, to, lazy) {
-            Fate::Once(at) => self.put_under_way(at, from, to, message),
+            Fate::Once(at) => self.put_under_way(at, from, event(message)),
             Fate::Twice(first, second) => {
                 if let Some(recorder) = &mut self.recorder {
                     recorder.duplicates(self.now, from, to, &message);
                 }
-                self.put_under_way(first, from, to, message.clone());
-                self.put_under_way(second, from, to, message);
+                self.put_under_way(first, from, event(message.clone()));
+                self.put_under_way(second, from, event(message));
             }
             Fate::Lost => {
                 self.measures.lost += 1;
@@ -406,9 +410,9 @@ impl<M: Message> Around<M> {
         }
     }
 
-    fn put_under_way(&mut self, at: u64, from: NodeId, to: NodeId, message: M) {
+    fn put_under_way(&mut self, at: u64, from: NodeId, event: Event<M>) {
         self.busy += 1;
-        let place = self.wheel.push(at, Event::Deliver { message, from, to });
+        let place = self.wheel.push(at, event);
         if let Some(recorder) = &mut self.recorder {
             recorder.goes_to(place, from);
         }

@@ -157,6 +157,7 @@ impl<'a> Builder<'a> {
         }
     }
 
+    // tidy: one dispatch over all kinds of events.
     fn event(&mut self, event: &Event) {
         let (who, at) = (event.who, event.at);
         match &event.what {
@@ -301,6 +302,9 @@ impl<'a> Builder<'a> {
             let comma = if last.label.is_empty() || label.is_empty() { "" } else { ", " };
             last.label += &format!("{comma}{label}");
             last.title += &format!("\n{title}");
+            if kind != MarkKind::Plain {
+                last.kind = kind;
+            }
             return;
         }
         self.scene.marks.push(Mark { who: event.who, at: event.at, kind, label, title });

@@ -91,9 +91,10 @@ fn intro(page: &mut String, comparison: &Comparison) {
     put(
         page,
         &format!(
-            "<p>Every point is a simulation of the state machines that also run between real machines: \
-         {} runs of up to {} entries each with seeds {} to {}, {} events in all. Delays are in \
-         units of T, the mean latency of a message. Circles ask for permission, squares pass a \
+            "<p>Every point is a simulation of the state machines that also run between real \
+         machines: {} runs of up to {} entries each with seeds {} to {}, {} events in all. \
+         Delays are in units of T, the mean latency of a message. Circles ask for \
+         permission, squares pass a \
          token, triangles collect votes, diamonds read variables. Click on a name to see it \
          alone; points that would lie \
          on each other stand side by side, and a line in stripes is the line of several.</p>",
@@ -181,7 +182,10 @@ fn findings(comparison: &Comparison, hold: &str, latency: &str) -> String {
     let mut words = Vec::new();
     if let Some((names, value)) = least(CellLoad::Light, nodes, |figures| figures.messages) {
         let value = number(value);
-        words.push(format!("Fewest messages with {nodes} processes and one request at a time: {names} ({value} per entry)."));
+        words.push(format!(
+            "Fewest messages with {nodes} processes and one request at a time: {names} ({value} \
+             per entry)."
+        ));
     }
     if let Some((names, value)) = least(CellLoad::Saturated, nodes, |figures| figures.messages) {
         let value = number(value);
@@ -252,8 +256,8 @@ fn loads_table(page: &mut String, comparison: &Comparison, hold: &str, latency: 
         put(
             page,
             &format!(
-                "<details><summary>The figures at a load of {} with {} processes</summary>\n<table><tr>\
-             <th>algorithm</th>{}</tr>",
+                "<details><summary>The figures at a load of {} with {} processes</summary>\n\
+             <table><tr><th>algorithm</th>{}</tr>",
                 load.text(),
                 comparison.at,
                 COLUMNS.map(|(name, ..)| format!("<th>{name}</th>")).concat()
