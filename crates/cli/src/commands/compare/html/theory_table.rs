@@ -62,7 +62,8 @@ fn cells(expected: &Expected, found: Stat) -> String {
     };
     let bound = if expected.meaning == Meaning::Bound { "at most " } else { "" };
     format!(
-        "<td class=\"formula\">{}</td><td>{bound}{}</td><td>{}</td><td>{}</td><td{class}>{shown}</td>",
+        "<td class=\"formula\">{}</td><td>{bound}{}</td><td>{}</td><td>{}</td>\
+         <td{class}>{shown}</td>",
         escape(&expected.formula),
         number(expected.value),
         number(found.mean),
