@@ -3,9 +3,15 @@
 mod algorithms;
 mod check;
 mod choose;
+mod cluster;
 mod compare;
+mod lock;
+mod locks;
+mod node;
+mod papers;
 mod replay;
 mod simulate;
+mod status;
 
 use std::process::ExitCode;
 
@@ -17,6 +23,22 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// List the algorithms, or show one's page.
     Algorithms(algorithms::Arguments),
+    /// Run a command while holding a lock.
+    Lock(lock::Arguments),
+    /// List the locks that somebody is inside or waits for.
+    Ls(locks::ListArguments),
+    /// Show who is inside a lock and who waits.
+    Show(locks::ShowArguments),
+    /// Show a lock whenever it changes.
+    Watch(locks::ShowArguments),
+    /// Whether a token is the lock's current one: exit code 0 if it is, 1 if not.
+    Verify(locks::VerifyArguments),
+    /// Take a lock away from whoever is inside.
+    Break(locks::BreakArguments),
+    /// Print a completion script for a shell.
+    Completions(papers::CompletionArguments),
+    /// Print the manual page.
+    Man,
 
     /// Explore every interleaving of a small system.
     Check(Box<check::Arguments>),
@@ -30,6 +52,13 @@ pub(crate) enum Command {
     Compare(compare::Arguments),
     /// Simulate one algorithm and compare with theory.
     Simulate(Box<simulate::Arguments>),
+
+    /// Run a node of a cluster.
+    Node(node::Arguments),
+    /// Start nodes on this machine to try things, and end them.
+    Cluster(cluster::Arguments),
+    /// Say how a node is: its view, its links, what is stopped and why.
+    Status(status::Arguments),
 }
 
 impl Command {
@@ -37,11 +66,22 @@ impl Command {
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
+            Self::Lock(arguments) => lock::run(&arguments),
+            Self::Ls(arguments) => locks::list(&arguments),
+            Self::Show(arguments) => locks::show(&arguments),
+            Self::Watch(arguments) => locks::watch(&arguments),
+            Self::Verify(arguments) => locks::verify(&arguments),
+            Self::Break(arguments) => locks::break_grant(&arguments),
+            Self::Completions(arguments) => papers::completions(&arguments),
+            Self::Man => papers::man(),
             Self::Check(arguments) => check::run(&arguments),
             Self::Choose(arguments) => choose::run(&arguments),
             Self::Replay(arguments) => replay::run(&arguments),
             Self::Compare(arguments) => compare::run(&arguments),
             Self::Simulate(arguments) => simulate::run(&arguments),
+            Self::Node(arguments) => node::run(&arguments),
+            Self::Cluster(arguments) => cluster::run(&arguments),
+            Self::Status(arguments) => status::run(&arguments),
         }
     }
 }

@@ -5,6 +5,38 @@ use std::{fmt, process::ExitCode};
 /// Bad usage: nothing was done, and the message says what would be right.
 pub(crate) const USAGE: u8 = 64;
 
+/// Nobody to ask: no node, or not all members. Nothing was started.
+pub(crate) const UNAVAILABLE: u8 = 69;
+
+/// A fault of our own.
+pub(crate) const INTERNAL: u8 = 70;
+
+/// Not acquired: busy, or not in time.
+pub(crate) const CONFLICT: u8 = 75;
+
+/// Bad configuration: nothing was done, and the message says where and what would be right.
+pub(crate) const CONFIG: u8 = 78;
+
+/// The lock was lost while the command ran, and the command was stopped.
+pub(crate) const LOST: u8 = 79;
+
+/// An error that ends with this exit code.
+#[derive(Debug)]
+pub(crate) struct Coded(pub(crate) u8, pub(crate) String);
+
+impl fmt::Display for Coded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.1)
+    }
+}
+
+impl std::error::Error for Coded {}
+
+/// There is nobody to ask.
+pub(crate) fn unavailable(text: impl Into<String>) -> anyhow::Error {
+    Coded(UNAVAILABLE, text.into()).into()
+}
+
 /// An error that is the user's to mend: exit code 64.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
@@ -32,5 +64,8 @@ pub(crate) fn of_parse_error(error: &clap::Error) -> ExitCode {
 /// Prints an error and says how to exit with it.
 pub(crate) fn of_error(error: &anyhow::Error) -> ExitCode {
     eprintln!("mutua: {error:#}");
+    if let Some(Coded(code, _)) = error.downcast_ref() {
+        return ExitCode::from(*code);
+    }
     if error.downcast_ref::<Usage>().is_some() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }

@@ -87,6 +87,17 @@ fn a_trace_is_the_same_bytes_for_the_same_seed() {
 }
 
 #[test]
+fn a_run_is_drawn() {
+    let file = env::temp_dir().join(format!("mutua-{}.svg", std::process::id()));
+    let run = "simulate ricart-agrawala --nodes 3 --requests 0@0ms,1@0.5ms --latency 1ms";
+    let output = mutua(&format!("{run} --diagram {}", file.display()));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let picture = fs::read_to_string(&file).expect("the picture is there");
+    fs::remove_file(&file).expect("and can go");
+    assert!(picture.starts_with("<svg") && picture.contains("P2") && picture.contains("reply"));
+}
+
+#[test]
 fn bad_input_is_told_what_is_allowed() {
     for (arguments, expected) in [
         ("simulate raymnd", "did you mean `raymond`"),
@@ -109,4 +120,24 @@ fn bad_input_is_told_what_is_allowed() {
         assert!(stderr(&output).contains(expected), "{arguments}: {}", stderr(&output));
         assert!(output.stdout.is_empty(), "{arguments}");
     }
+}
+
+#[test]
+fn a_daemon_runs_dijkstras_ring_until_it_settles_or_shows_that_it_does_not() {
+    let ring = "simulate dijkstra --with daemon=";
+    let settled = json(&format!("{ring}central --nodes 6 --runs 5"));
+    assert_eq!((&settled["settled"], &settled["runs"]), (&true.into(), &5.into()));
+    assert!(settled["settling_steps"].as_f64() > Some(0.0));
+    assert_ne!(settled["trace_hash"], json("simulate dijkstra --nodes 6")["trace_hash"]);
+    let run = format!("{ring}synchronous --with k=2 --flags 0,1,0,1");
+    assert_eq!(mutua(&run).status.code(), Some(1));
+    let found = json(&run);
+    assert_eq!((&found["settled"], &found["nodes"]), (&false.into(), &4.into()));
+    assert_eq!(found["settling_steps"], Value::Null);
+    assert_eq!(found["violations"][0]["property"], "convergence");
+    for wrong in ["simulate dijkstra --flags 0,1", "simulate raymond --max-steps 5"] {
+        assert_eq!(mutua(wrong).status.code(), Some(64), "{wrong}");
+    }
+    let wrong = mutua(&format!("{ring}central --trace x.jsonl"));
+    assert_eq!(wrong.status.code(), Some(64), "{}", stderr(&wrong));
 }

@@ -31,6 +31,8 @@ pub(crate) struct Parcel<M> {
     pub(crate) from: NodeId,
     pub(crate) to: NodeId,
     pub(crate) lazy: bool,
+    /// The number of the message's kind.
+    pub(crate) kind: u8,
 }
 
 /// A process's client, and what is measured of it.
@@ -342,16 +344,16 @@ impl<M: Message> World<M> {
     pub(crate) fn perform(&mut self, step: Step, client: &mut Client, effect: Effect<'_, M>) {
         match effect {
             Effect::Send { to, message, lazy } => {
-                self.measures.sends(&message, step.clock, 1);
+                let kind = self.measures.sends(&message, step.clock, 1);
                 client.sent += u64::from(self.measures.open);
                 if let Some(recorder) = &mut self.recorder {
                     recorder.sends(self.now, step.sender(), to, &message, lazy);
                 }
                 let sent = step.clock;
-                self.transmit(Parcel { message, sent, from: step.who, to, lazy });
+                self.transmit(Parcel { message, sent, from: step.who, to, lazy, kind });
             }
             Effect::Multicast { to, message } => {
-                self.measures.sends(&message, step.clock, to.len());
+                let kind = self.measures.sends(&message, step.clock, to.len());
                 client.sent += if self.measures.open { to.len() as u64 } else { 0 };
                 if let Some(recorder) = &mut self.recorder {
                     recorder.multicasts(self.now, step.sender(), to, &message);
@@ -359,7 +361,7 @@ impl<M: Message> World<M> {
                 let (sent, from) = (step.clock, step.who);
                 for &to in to {
                     let message = message.clone();
-                    self.transmit(Parcel { message, sent, from, to, lazy: false });
+                    self.transmit(Parcel { message, sent, from, to, lazy: false, kind });
                 }
             }
             Effect::Enter => self.enters(step, client),

@@ -1,10 +1,11 @@
 //! `mutua simulate`: one algorithm in one situation, beside what theory says.
 
+mod daemon;
 mod election;
 mod outcome;
+mod recording;
 mod run;
 mod show;
-mod trace_file;
 
 use std::process::ExitCode;
 
@@ -58,6 +59,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     trace: Option<String>,
 
+    /// Draw what happens from the beginning on as a space-time picture, an SVG file.
+    #[arg(long, value_name = "FILE")]
+    diagram: Option<String>,
+
     /// If something is violated: cut the run to a short one that violates the same.
     #[arg(long)]
     shrink: bool,
@@ -85,6 +90,22 @@ pub(crate) struct Arguments {
     /// Elections: the longest handling of a message that processes reckon with.
     #[arg(long, value_name = "TIME", value_parser = durations::nanoseconds)]
     handling: Option<u64>,
+
+    /// Chang-Roberts: how ids stand round the ring: ascending, descending (the worst case when all
+    /// start), random (by the seed), or a list as 2,0,1.
+    #[arg(long, value_name = "ORDER")]
+    ring: Option<String>,
+
+    /// Dijkstra's ring under a daemon (--with daemon=central, distributed or synchronous): the flags
+    /// at the start, as 0,1,0,1; drawn by the seed if none are given. By messages the ring starts
+    /// legitimate.
+    #[arg(long, value_name = "FLAGS", value_delimiter = ',')]
+    flags: Option<Vec<u32>>,
+
+    /// Dijkstra's ring under a daemon: not settled after so many steps is a violation of
+    /// convergence; by default after 1000 + 10 N^2.
+    #[arg(long, value_name = "S")]
+    max_steps: Option<u64>,
 }
 
 /// So many processes, if nobody says how many.
@@ -96,6 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Err(usage("--runs 0: give at least 1"));
     }
     match about.kind {
+        Kind::Mutex if daemon::is_asked_for(arguments, about)? => daemon::run(arguments, about),
         Kind::Mutex => mutex(arguments, about),
         Kind::Election => election::run(arguments, about),
     }
@@ -107,12 +129,14 @@ fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
         (!arguments.crashed.is_empty(), "--crashed"),
         (arguments.transmission.is_some(), "--transmission"),
         (arguments.handling.is_some(), "--handling"),
+        (arguments.ring.is_some(), "--ring"),
     ] {
         if given {
             let text = format!("{name} is for elections; {} is none", about.name);
             return Err(usage(format!("{text} (a process can be stopped by --crash ID@TIME)")));
         }
     }
+    daemon::refuse_without_one(arguments)?;
     let plan = plan(arguments)?;
     let outcome = run::all_seeds(arguments, about, &plan)?;
     if arguments.json {
@@ -190,7 +214,7 @@ fn tell_how_to_replay(arguments: &Arguments, plan: &Plan) {
 }
 
 const SEEDS: [&str; 3] = ["--seed", "--runs", "--shrink"];
-const SCHEDULE: [&str; 11] = [
+const SCHEDULE: [&str; 12] = [
     "--seed",
     "--runs",
     "--shrink",
@@ -202,6 +226,7 @@ const SCHEDULE: [&str; 11] = [
     "--entries",
     "--warm-up",
     "--trace",
+    "--diagram",
 ];
 
 /// The words of a command without these options and their values.

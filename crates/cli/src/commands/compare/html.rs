@@ -89,9 +89,10 @@ fn intro(page: &mut String, comparison: &Comparison) {
     put(
         page,
         &format!(
-            "<p>Every point is a simulation of the state machines that also run between real machines: \
-         {} runs of up to {} entries each with seeds {} to {}, {} events in all. Delays are in \
-         units of T, the mean latency of a message. Circles ask for permission, squares pass a \
+            "<p>Every point is a simulation of the state machines that also run between real \
+         machines: {} runs of up to {} entries each with seeds {} to {}, {} events in all. \
+         Delays are in units of T, the mean latency of a message. Circles ask for \
+         permission, squares pass a \
          token, triangles collect votes, diamonds read variables. Click on a name to see it \
          alone; where points lie on each other, \
          the names at the right stand together.</p>",
@@ -135,7 +136,10 @@ fn findings(comparison: &Comparison, hold: &str, latency: &str) -> String {
     let mut words = Vec::new();
     if let Some((names, value)) = least(CellLoad::Light, nodes, |figures| figures.messages) {
         let value = number(value);
-        words.push(format!("Fewest messages with {nodes} processes and one request at a time: {names} ({value} per entry)."));
+        words.push(format!(
+            "Fewest messages with {nodes} processes and one request at a time: {names} ({value} \
+             per entry)."
+        ));
     }
     if let Some((names, value)) = least(CellLoad::Saturated, nodes, |figures| figures.messages) {
         let value = number(value);
@@ -206,8 +210,8 @@ fn loads_table(page: &mut String, comparison: &Comparison, hold: &str, latency: 
         put(
             page,
             &format!(
-                "<details><summary>The figures at a load of {} with {} processes</summary>\n<table><tr>\
-             <th>algorithm</th>{}</tr>",
+                "<details><summary>The figures at a load of {} with {} processes</summary>\n\
+             <table><tr><th>algorithm</th>{}</tr>",
                 load.text(),
                 comparison.at,
                 COLUMNS.map(|(name, ..)| format!("<th>{name}</th>")).concat()
@@ -232,9 +236,10 @@ fn cell((_, of, less_is_better): &Column, row: &Row, rows: &[&&Row]) -> String {
 fn theory_table(page: &mut String, comparison: &Comparison) {
     put(
         page,
-        "<h2>Measurement beside theory</h2>\n<p>Red is off by more than 2 % and by more than the interval. A bound is \
-         kept or not; a mean has its 95 % interval over the seeds.</p>\n<details open><summary>All \
-         formulas</summary><table><tr><th>algorithm</th><th>N</th><th>load</th><th>inside</th>\
+        "<h2>Measurement beside theory</h2>\n<p>Red is off by more than 2 % and by more than \
+         the interval. A bound is kept or not; a mean has its 95 % interval over the \
+         seeds.</p>\n<details open><summary>All formulas</summary>\
+         <table><tr><th>algorithm</th><th>N</th><th>load</th><th>inside</th>\
          <th>latency</th><th>of</th><th>formula</th><th>theory</th><th>measured</th><th>+- 95 \
          %</th><th>deviation</th></tr>",
     );

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use mutua_algorithms::{About, NodeId, Setup};
-use mutua_simulator::{ElectionPlan, ElectionReport, Interval, elect};
+use mutua_algorithms::{About, NodeId, Setup, Structure};
+use mutua_simulator::{ElectionPlan, ElectionReport, Interval, Random, elect};
 use serde::Serialize;
 
-use super::{Arguments, NODES, trace_file::TraceFile};
-use crate::exit::usage;
+use super::{Arguments, NODES, recording::Recording};
+use crate::{durations, exit::usage};
 
 /// What `--json` prints: the first run, messages and turn-around being means over several.
 #[derive(Serialize)]
@@ -26,21 +26,22 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     if arguments.entries.is_some() || arguments.warm_up.is_some() {
         return Err(usage(format!("--entries and --warm-up are not for {}", about.name)));
     }
+    super::daemon::refuse_without_one(arguments)?;
     let plan = plan(arguments)?;
     let mut reports = Vec::new();
     for number in 0..arguments.runs {
-        let plan = ElectionPlan { seed: plan.seed + number, ..plan.clone() };
-        let trace = arguments.trace.as_deref().filter(|_| number == 0);
-        let trace = trace.map(TraceFile::new).transpose()?;
-        let report = match &trace {
+        let mut plan = ElectionPlan { seed: plan.seed + number, ..plan.clone() };
+        plan.setup.ring = ring(arguments, about, &plan)?;
+        let recording = if number == 0 { Recording::new(arguments)? } else { None };
+        let report = match &recording {
             None => elect(about.name, &plan, None),
-            Some(trace) => {
-                elect(about.name, &plan, Some(&|name, start| trace.recorder(name, start)))
+            Some(recording) => {
+                elect(about.name, &plan, Some(&|name, start| recording.recorder(name, start)))
             }
         };
         let report = report.context("no such election")?;
         reports.push(report.map_err(|error| usage(error.to_string()))?);
-        trace.map_or(Ok(()), TraceFile::finish)?;
+        recording.map_or(Ok(()), Recording::finish)?;
     }
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&json(&reports))?);
@@ -66,6 +67,27 @@ fn plan(arguments: &Arguments) -> Result<ElectionPlan> {
         seed: arguments.seed,
         setup,
     })
+}
+
+/// The order of the ids round the ring, where one is asked for.
+fn ring(arguments: &Arguments, about: &About, plan: &ElectionPlan) -> Result<Option<Vec<NodeId>>> {
+    let Some(text) = &arguments.ring else { return Ok(None) };
+    if about.structure != Structure::Ring {
+        return Err(usage(format!("--ring is for chang-roberts; {} has no ring", about.name)));
+    }
+    let mut order: Vec<_> = (0..plan.setup.nodes).map(NodeId).collect();
+    match text.as_str() {
+        "ascending" => {}
+        "descending" => order.reverse(),
+        "random" => Random::new(plan.seed, 6).shuffle(&mut order),
+        list => {
+            let ids: Result<Vec<_>, _> = list.split(',').map(|id| id.trim().parse()).collect();
+            let allowed = "ascending, descending, random or ids as 2,0,1";
+            let wrong = |_| usage(format!("--ring takes {allowed}, not `{list}`"));
+            order = ids.map_err(wrong)?.into_iter().map(NodeId).collect();
+        }
+    }
+    Ok(Some(order))
 }
 
 fn starters(text: Option<&str>, setup: &Setup) -> Result<Vec<NodeId>> {
@@ -121,7 +143,7 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport]) {
         Some(Interval { mean, half_width: Some(width) }) => format!("{mean:.2} +- {width:.2}"),
     };
     let costs = &about.costs;
-    println!("messages     {} (theory: {} to {})", mean(messages), costs.light, costs.worst);
+    println!("messages     {} (theory: {}; at worst {})", mean(messages), costs.light, costs.worst);
     println!("turn-around  {} T", mean(turnaround));
     let first = &reports[0];
     let elected = first.elected.map_or_else(|| "nobody by all".to_owned(), |node| node.to_string());
@@ -133,7 +155,8 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport]) {
         [] => println!("checks       all agree (E1), all know (E2)"),
         violations => {
             for violation in violations.iter().take(5) {
-                println!("VIOLATION    {}: {}", violation.property.name(), violation.what);
+                let (name, at) = (violation.property.name(), durations::show(violation.at as f64));
+                println!("VIOLATION    {name} at {at}: {}", violation.what);
             }
         }
     }
