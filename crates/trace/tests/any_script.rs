@@ -65,7 +65,7 @@ fn play_what_goes(algorithm: &str, commands: &[Command]) -> Script {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
     fn nothing_panics_and_what_is_written_is_read_again(commands in vec(command(), 0..60)) {
         for about in registry::ALGORITHMS {
