@@ -1,7 +1,7 @@
 //! Space-time pictures: processes as lines, messages as arrows, time inside as bars.
 //!
-//! [`svg`] makes a self-contained picture of a trace, without scripts, that can be read on light and
-//! on dark ground. Time goes from left to right, but not to scale: steps are as wide as what
+//! [`svg`] makes a self-contained picture of a trace, without scripts, that can be read on light
+//! and on dark ground. Time goes from left to right, but not to scale: steps are as wide as what
 //! happens in them needs, and long waits are cut short, so that everything can be read.
 
 mod labels;

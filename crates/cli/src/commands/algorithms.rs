@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use mutua_algorithms::{About, Claim, Links, registry};
 
 use crate::names;
@@ -31,39 +31,50 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn table() -> Table {
+/// A column: its title, and what it says of an algorithm.
+type Column = (&'static str, fn(&About) -> String);
+
+const COLUMNS: &[Column] = &[
+    ("name", name),
+    ("kind", |about| about.family.to_owned()),
+    ("light", |about| about.costs.light.to_owned()),
+    ("saturated", |about| about.costs.saturated.to_owned()),
+    ("client delay", |about| about.costs.client_delay.to_owned()),
+    ("sync delay", |about| about.costs.sync_delay.to_owned()),
+    ("links", |about| links(about).to_owned()),
+];
+
+/// What there is room for on a wide terminal, and in a file.
+const MORE_COLUMNS: &[Column] = &[
+    ("worst", |about| about.costs.worst.to_owned()),
+    ("order", |about| about.order.to_owned()),
+    ("source", |about| about.source.to_owned()),
+];
+
+/// The narrowest terminal on which all columns can be read.
+const WIDE: u16 = 200;
+
+fn table() -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header([
-        "name",
-        "family",
-        "light",
-        "saturated",
-        "worst",
-        "client delay",
-        "sync delay",
-        "links",
-        "order",
-        "source",
-    ]);
+    let narrow = table.width().is_some_and(|width| width < WIDE);
+    let more = if narrow { &[] } else { MORE_COLUMNS };
+    let columns = || COLUMNS.iter().chain(more);
+    table.set_header(columns().map(|(title, _)| *title));
     for about in registry::ALGORITHMS {
-        let name =
-            if about.control { format!("{} (control)", about.name) } else { about.name.to_owned() };
-        let costs = &about.costs;
-        table.add_row([
-            name.as_str(),
-            about.family,
-            costs.light,
-            costs.saturated,
-            costs.worst,
-            costs.client_delay,
-            costs.sync_delay,
-            links(about),
-            about.order,
-            about.source,
-        ]);
+        table.add_row(columns().map(|(_, says)| says(about)));
     }
-    table
+    if let Some(names) = table.column_mut(0) {
+        // A name that is broken over two lines cannot be copied.
+        names.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    let hint = "\n\nWorst case, order of entry and source: a wider terminal, or \
+                `mutua algorithms NAME`.";
+    format!("{table}{}", if narrow { hint } else { "" })
+}
+
+fn name(about: &About) -> String {
+    if about.control { format!("{} (control)", about.name) } else { about.name.to_owned() }
 }
 
 fn links(about: &About) -> &'static str {

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use mutua_trace::{EXAMPLES, Script, Writer, diagram, script::Played};
+use mutua_trace::{EXAMPLES, Event, Header, Reader, Script, Writer, describe, diagram};
 
 use crate::{exit::usage, names};
 
@@ -20,7 +20,8 @@ use crate::{exit::usage, names};
 /// The exit code is 0 if everything is as the script expects, 1 if not.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// An example's name, or a file with a script, such as a counterexample of `mutua check`.
+    /// An example's name, or a file: a script, such as a counterexample of `mutua check`, or a
+    /// trace that any command has written.
     #[arg(value_name = "NAME|FILE")]
     name: Option<String>,
 
@@ -43,26 +44,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         print(&list)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let script = find(name)?;
+    match find(name)? {
+        Found::Script(script) => play(&script, arguments),
+        Found::Trace(header, events) => {
+            write_files(arguments, &header, &events)?;
+            print(&describe::trace(&header, &events))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn play(script: &Script, arguments: &Arguments) -> Result<ExitCode> {
     let played = script.play().map_err(|error| usage(format!("{}: {error}", script.name)))?;
-    if let Some(path) = &arguments.trace {
-        write_trace(path, &played)?;
-    }
-    if let Some(path) = &arguments.diagram {
-        fs::write(path, diagram::svg(&played.header, &played.events))
-            .with_context(|| format!("cannot write the picture to {}", path.display()))?;
-    }
+    write_files(arguments, &played.header, &played.events)?;
     let shown = if arguments.json {
-        show::play_json(&script, &played)?
+        show::play_json(script, &played)?
     } else {
-        show::play(&script, &played)
+        show::play(script, &played)
     };
     print(&shown)?;
-    Ok(if played.failures().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let holds = played.failures().is_empty() && show::difference(script, &played).is_none();
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What a name stands for.
+enum Found {
+    Script(Box<Script>),
+    Trace(Header, Vec<Event>),
 }
 
 /// The example or the file of this name.
-fn find(name: &str) -> Result<Script> {
+fn find(name: &str) -> Result<Found> {
     let named = |example: &&mutua_trace::Example| {
         example.name == name || example.name.rsplit('/').next() == Some(name)
     };
@@ -70,7 +82,8 @@ fn find(name: &str) -> Result<Script> {
     match found.as_slice() {
         [example] => {
             let script = example.script();
-            script.with_context(|| format!("the example {} is no script", example.name))
+            let script = script.with_context(|| format!("{} is no script", example.name))?;
+            Ok(Found::Script(Box::new(script)))
         }
         [] if Path::new(name).is_file() => read(name),
         [] => Err(names::unknown("example or file", name, EXAMPLES.iter().map(|one| one.name))),
@@ -81,19 +94,38 @@ fn find(name: &str) -> Result<Script> {
     }
 }
 
-fn read(path: &str) -> Result<Script> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
-    Script::parse(path, &text).map_err(|error| usage(format!("{path}, {error}")))
+/// A script, or a trace that somebody has written; a trace begins with a JSON object.
+fn read(path: &str) -> Result<Found> {
+    let text =
+        fs::read_to_string(path).map_err(|error| usage(format!("cannot read {path}: {error}")))?;
+    if text.starts_with('{') {
+        let trace = Reader::new(text.as_bytes()).and_then(Reader::read_all);
+        let (header, events) = trace.map_err(|error| usage(format!("{path}, {error}")))?;
+        return Ok(Found::Trace(header, events));
+    }
+    let script = Script::parse(path, &text);
+    Ok(Found::Script(Box::new(script.map_err(|error| usage(format!("{path}, {error}")))?)))
 }
 
-fn write_trace(path: &Path, played: &Played) -> Result<()> {
-    let cannot = || format!("cannot write the trace to {}", path.display());
-    let file = BufWriter::new(File::create(path).with_context(cannot)?);
-    let mut writer = Writer::new(file, played.header.clone()).with_context(cannot)?;
-    for event in &played.events {
-        writer.write(event).with_context(cannot)?;
+fn write_files(arguments: &Arguments, header: &Header, events: &[Event]) -> Result<()> {
+    if let Some(path) = &arguments.trace {
+        let cannot = || format!("cannot write the trace to {}", path.display());
+        write_trace(path, header, events).with_context(cannot)?;
     }
-    writer.finish().with_context(cannot)?;
+    if let Some(path) = &arguments.diagram {
+        let cannot = || format!("cannot write the picture to {}", path.display());
+        fs::write(path, diagram::svg(header, events)).with_context(cannot)?;
+    }
+    Ok(())
+}
+
+fn write_trace(path: &Path, header: &Header, events: &[Event]) -> Result<()> {
+    let file = BufWriter::new(File::create(path)?);
+    let mut writer = Writer::new(file, header.clone())?;
+    for event in events {
+        writer.write(event)?;
+    }
+    writer.finish()?;
     Ok(())
 }
 

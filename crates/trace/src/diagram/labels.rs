@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::layout::{CHARACTER, Point, Way};
 
-/// Where labels and arrows are already, by strips of the picture, so that in a long one only what is
-/// near is looked at.
+/// Where labels and arrows are already, by strips of the picture, so that in a long one only what
+/// is near is looked at.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
     ways: Vec<Way>,

@@ -25,8 +25,8 @@ pub(super) struct Point {
     pub(super) y: f64,
 }
 
-/// The way of a message: straight to a neighbouring line; past others in a slight bow, so that it does
-/// not seem to touch what happens there.
+/// The way of a message: straight to a neighbouring line; past others in a slight bow, so that it
+/// does not seem to touch what happens there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) from: Point,
@@ -167,7 +167,7 @@ fn columns(header: &Header, scene: &Scene, first: f64) -> BTreeMap<u64, f64> {
             let wide = match header.unit {
                 Unit::Step => 50.0,
                 Unit::Nanoseconds | Unit::Microseconds | Unit::Milliseconds => {
-                    ((at - before) as f64 / usual * 50.0).clamp(14.0, 100.0)
+                    ((at - before) as f64 / usual * LATENCY).clamp(16.0, 120.0)
                 }
             };
             let need = needs.get(&before).copied().unwrap_or(0.0);
@@ -178,6 +178,9 @@ fn columns(header: &Header, scene: &Scene, first: f64) -> BTreeMap<u64, f64> {
     }
     columns
 }
+
+/// How wide a message's way is that takes as long as usual.
+const LATENCY: f64 = 96.0;
 
 /// No column is wider, whatever is written there.
 const WIDEST: f64 = 136.0;

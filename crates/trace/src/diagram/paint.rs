@@ -81,14 +81,16 @@ impl Painter<'_> {
 
     fn axis(&mut self, unit: Unit) {
         let (top, bottom) = (self.layout.top - 34.0, self.layout.bottom + 18.0);
+        let last = self.layout.columns().last().map_or(0, |(at, _)| at);
+        let scale = Scale::of(unit, last);
         let mut free = 0.0;
         for (at, x) in self.layout.columns() {
             self.put(format_args!(
-                "<line class=\"tick\" x1=\"{x:.1}\" y1=\"{:.1}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\"/>",
+                "<path class=\"tick\" d=\"M{x:.1} {:.1}V{bottom:.1}\"/>",
                 top + 6.0
             ));
-            let text = at.to_string();
-            let half = CHARACTER * text.len() as f64 / 2.0;
+            let text = scale.text(at);
+            let half = text_width(&text) / 2.0;
             if x - half > free {
                 self.put(format_args!(
                     "<text class=\"time\" x=\"{x:.1}\" y=\"{top:.1}\">{text}</text>"
@@ -98,7 +100,7 @@ impl Painter<'_> {
         }
         self.put(format_args!(
             "<text class=\"small\" x=\"20\" y=\"{top:.1}\">{}</text>",
-            unit.word()
+            scale.word
         ));
     }
 
@@ -130,9 +132,7 @@ impl Painter<'_> {
             y + 4.5,
             escape(name)
         ));
-        self.put(format_args!(
-            "<line class=\"process\" x1=\"{left:.1}\" y1=\"{y:.1}\" x2=\"{right:.1}\" y2=\"{y:.1}\"/>"
-        ));
+        self.put(format_args!("<path class=\"process\" d=\"M{left:.1} {y:.1}H{right:.1}\"/>"));
     }
 
     fn span(&mut self, span: &Span) {
@@ -220,8 +220,8 @@ impl Painter<'_> {
         }
     }
 
-    /// Where an arrow goes. One that is lost ends before its receiver, one that is under way goes on
-    /// beyond the last event.
+    /// Where an arrow goes. One that is lost ends before its receiver, one that is under way goes
+    /// on beyond the last event.
     fn way(&self, arrow: &Arrow, scene: &Scene) -> Way {
         let from = self.layout.point(arrow.from, arrow.sent);
         let towards = self.layout.y(arrow.to);
@@ -303,7 +303,8 @@ impl Painter<'_> {
             self.cross(at, 7.0);
         }
         self.put(format_args!(
-            "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius}\"><title>{}</title></circle>",
+            "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius}\"><title>{}</title>\
+             </circle>",
             at.x,
             at.y,
             escape(&mark.title)
@@ -330,6 +331,34 @@ impl Painter<'_> {
             }
             y += 20.0;
         }
+    }
+}
+
+/// How times are written: in the largest unit that still tells them apart.
+struct Scale {
+    divisor: u64,
+    word: &'static str,
+}
+
+impl Scale {
+    fn of(unit: Unit, last: u64) -> Self {
+        let larger: &[(u64, &'static str)] = match unit {
+            Unit::Step => &[],
+            Unit::Nanoseconds => &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")],
+            Unit::Microseconds => &[(1_000_000, "s"), (1_000, "ms")],
+            Unit::Milliseconds => &[(1_000, "s")],
+        };
+        let fits = larger.iter().find(|(divisor, _)| last / divisor >= 10);
+        let &(divisor, word) = fits.unwrap_or(&(1, unit.word()));
+        Self { divisor, word }
+    }
+
+    fn text(&self, at: u64) -> String {
+        if self.divisor == 1 {
+            return at.to_string();
+        }
+        let text = format!("{:.2}", at as f64 / self.divisor as f64);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 }
 

@@ -157,15 +157,15 @@ impl<'a> Builder<'a> {
         }
     }
 
+    // tidy: one dispatch over all kinds of events.
     fn event(&mut self, event: &Event) {
         let (who, at) = (event.who, event.at);
         match &event.what {
             What::Start { inside: false } => {
-                let Some(flag) = event.state.get("flag").filter(|_| event.clock.is_none()) else {
+                if event.clock.is_some() || event.state.get("flag").is_none() {
                     return;
-                };
-                self.mark(event, MarkKind::Plain, flag.to_owned());
-                self.privilege(event);
+                }
+                self.flag(event);
             }
             What::Start { inside: true } => self.begin(who, SpanKind::Inside, at, String::new()),
             What::Request => {
@@ -198,21 +198,12 @@ impl<'a> Builder<'a> {
             }
             What::Drop { to, message } => self.lose(event, *to, message),
             What::Duplicate { to, message } => self.duplicate(event, *to, message),
-            What::Crash => {
-                self.end(who, SpanKind::Waiting, at);
-                self.end(who, SpanKind::Inside, at);
-                self.begin(who, SpanKind::Down, at, String::new());
-                self.mark(event, MarkKind::Crash, String::new());
-            }
+            What::Crash => self.crash(event),
             What::Restart => {
                 self.end(who, SpanKind::Down, at);
                 self.mark(event, MarkKind::Plain, "back".to_owned());
             }
-            What::Move => {
-                let flag = event.state.get("flag").unwrap_or("").to_owned();
-                self.mark(event, MarkKind::Plain, flag);
-                self.privilege(event);
-            }
+            What::Move => self.flag(event),
             What::Election => self.mark(event, MarkKind::Plain, "election".to_owned()),
             What::Timeout { timer } => {
                 self.mark(event, MarkKind::Plain, format!("{} timed out", timer.word()));
@@ -232,6 +223,21 @@ impl<'a> Builder<'a> {
             What::Timer { .. } | What::Cancel { .. } => return,
         }
         self.see(who, at);
+    }
+
+    fn crash(&mut self, event: &Event) {
+        let (who, at) = (event.who, event.at);
+        self.end(who, SpanKind::Waiting, at);
+        self.end(who, SpanKind::Inside, at);
+        self.begin(who, SpanKind::Down, at, String::new());
+        self.mark(event, MarkKind::Crash, String::new());
+    }
+
+    /// Dijkstra's ring under a daemon: the flag that a process has now.
+    fn flag(&mut self, event: &Event) {
+        let flag = event.state.get("flag").unwrap_or("").to_owned();
+        self.mark(event, MarkKind::Plain, flag);
+        self.privilege(event);
     }
 
     fn privilege(&mut self, event: &Event) {
@@ -301,6 +307,9 @@ impl<'a> Builder<'a> {
             let comma = if last.label.is_empty() || label.is_empty() { "" } else { ", " };
             last.label += &format!("{comma}{label}");
             last.title += &format!("\n{title}");
+            if kind != MarkKind::Plain {
+                last.kind = kind;
+            }
             return;
         }
         self.scene.marks.push(Mark { who: event.who, at: event.at, kind, label, title });

@@ -1,7 +1,6 @@
 //! What `mutua replay` prints.
 
 use anyhow::{Context, Result};
-use comfy_table::{ContentArrangement, Table, presets};
 use mutua_algorithms::registry;
 use mutua_trace::{
     EXAMPLES, SOURCES, Script, What, Writer, describe,
@@ -9,19 +8,37 @@ use mutua_trace::{
 };
 use serde_json::{Value, json};
 
-/// The table of all examples.
+/// All examples, with where they are from and what they show.
 pub(super) fn list() -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["example", "source", "shows"]);
+    let mut text = String::new();
+    let mut algorithm = String::new();
     for script in EXAMPLES.iter().filter_map(|example| example.script().ok()) {
-        table.add_row([&script.name, &script.source, &script.shows]);
+        if script.system.algorithm != algorithm {
+            algorithm.clone_from(&script.system.algorithm);
+            text += &format!("{algorithm}\n");
+        }
+        text += &format!("  {}  [{}]\n", script.name, script.source);
+        text += &wrapped(&script.shows, "      ");
     }
-    let mut text = format!("{table}\n\n");
+    text.push('\n');
     for (short, title) in SOURCES {
         text += &format!("{short}: {title}\n");
     }
     text + "\nPlay one: mutua replay NAME\n"
+}
+
+/// Text in lines that fit a page.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = String::new();
+    let mut line = indent.to_owned();
+    for word in text.split_whitespace() {
+        if line.len() + word.len() > 92 && line.trim() != "" {
+            lines += &format!("{}\n", line.trim_end());
+            line = indent.to_owned();
+        }
+        line += &format!("{word} ");
+    }
+    lines + &format!("{}\n", line.trim_end())
 }
 
 /// The same for programs.
@@ -44,8 +61,11 @@ pub(super) fn play(script: &Script, played: &Played) -> String {
     let mut text = head(script, played);
     let begin = played.events.iter().take_while(|event| event.at == 0).count();
     text += &describe::trace(&played.header, &played.events[..begin]);
+    let mut saying = false;
     for moment in &played.moments {
         text += &match &moment.outcome {
+            // A remark of several lines is set off as one.
+            Outcome::Said if saying => format!("{}\n", moment.text),
             Outcome::Said => format!("\n{}\n", moment.text),
             Outcome::Done(events) => {
                 describe::these(&played.header, &played.events[events.clone()])
@@ -53,11 +73,30 @@ pub(super) fn play(script: &Script, played: &Played) -> String {
             Outcome::Held => format!("     ok  {}\n", expectation(&moment.text)),
             Outcome::Failed(_) => format!("     NOT SO  {}\n", expectation(&moment.text)),
         };
+        saying = moment.outcome == Outcome::Said;
     }
-    text + &summary(played)
+    text += &summary(played);
+    text + &difference(script, played).unwrap_or_default()
 }
 
-/// A comment of several lines is one paragraph, so only its first line is set off.
+/// Where the trace is another than the one below the script, if there is one below it.
+pub(super) fn difference(script: &Script, played: &Played) -> Option<String> {
+    let (before, now) = (script.observed.as_deref()?, played.observed());
+    let (before, now): (Vec<_>, Vec<_>) = (before.lines().collect(), now.lines().collect());
+    let same = before.iter().zip(&now).take_while(|(before, now)| before == now).count();
+    if same == before.len().max(now.len()) {
+        return None;
+    }
+    let line = |lines: &[&str]| lines.get(same).map_or("(nothing)", |line| line.trim()).to_owned();
+    Some(format!(
+        "THE TRACE DIFFERS from the one below the script, in its line {}:\n  there: {}\n  now:   \
+         {}\n",
+        same + 1,
+        line(&before),
+        line(&now)
+    ))
+}
+
 fn head(script: &Script, played: &Played) -> String {
     let algorithm = &script.system.algorithm;
     let title = registry::about(algorithm).map_or(algorithm.as_str(), |about| about.title);
@@ -68,7 +107,7 @@ fn head(script: &Script, played: &Played) -> String {
     text.push('\n');
     for (label, words) in [("source", &script.source), ("shows", &script.shows)] {
         if !words.is_empty() {
-            text += &format!("{label}: {words}\n");
+            text += &wrapped(&format!("{label}: {words}"), "");
         }
     }
     text + "\n"
@@ -108,12 +147,14 @@ pub(super) fn play_json(script: &Script, played: &Played) -> Result<String> {
         })
         .collect();
     let failures = played.failures();
+    let difference = difference(script, played);
     let object = json!({
         "name": script.name,
         "algorithm": script.system.algorithm,
         "source": script.source,
         "shows": script.shows,
-        "holds": failures.is_empty(),
+        "holds": failures.is_empty() && difference.is_none(),
+        "difference": difference,
         "failures": failures,
         "entries": entries(played),
         "messages": sent(played),

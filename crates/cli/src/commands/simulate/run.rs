@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mutua_algorithms::About;
 use mutua_simulator::{Plan, simulate_watched};
 
-use super::{Arguments, Outcome, trace_file::TraceFile};
+use super::{Arguments, Outcome, recording::Recording};
 use crate::exit::usage;
 
 pub(super) fn all_seeds(
@@ -23,14 +23,13 @@ pub(super) fn all_seeds(
         let seed = plan.seed + number;
         let plan = Plan { seed, ..plan.clone() };
         // The trace is that of the first seed.
-        let trace = arguments.trace.as_deref().filter(|_| number == 0);
-        let trace = trace.map(TraceFile::new).transpose()?;
+        let recording = if number == 0 { Recording::new(arguments)? } else { None };
         let (begin, bar) = (Instant::now(), Bar::new());
         let mut progress = |share, events| bar.show(share, events, begin.elapsed());
-        let report = match &trace {
+        let report = match &recording {
             None => simulate_watched(about.name, &plan, None, &mut progress),
-            Some(trace) => {
-                let make = |name, start: &_| trace.recorder(name, start);
+            Some(recording) => {
+                let make = |name, start: &_| recording.recorder(name, start);
                 simulate_watched(about.name, &plan, Some(&make), &mut progress)
             }
         };
@@ -38,7 +37,7 @@ pub(super) fn all_seeds(
         bar.clear();
         let report = report.context("no such mutual exclusion algorithm")?;
         outcome.add(report.map_err(|error| usage(error.to_string()))?, time);
-        trace.map_or(Ok(()), TraceFile::finish)?;
+        recording.map_or(Ok(()), Recording::finish)?;
     }
     Ok(outcome)
 }
