@@ -5,14 +5,19 @@ use std::{fmt, io, process::ExitCode};
 /// Bad usage: nothing was done, and the message says what would be right.
 pub(crate) const USAGE: u8 = 64;
 
+/// A file cannot be written. Not 1, which means that a property is violated.
+pub(crate) const FILE: u8 = 73;
+
+/// For the help of the commands that look for violations.
+pub(crate) const HELP: &str = "Exit codes: 0 all is well, 1 a property that is claimed was \
+    violated or an expectation failed, 2 a check was not completed, 64 bad usage, 73 a file \
+    cannot be written.";
+
 /// Nobody to ask: no node, or not all members. Nothing was started.
 pub(crate) const UNAVAILABLE: u8 = 69;
 
-/// A fault of our own: something went wrong, and no result was found.
+/// A fault of our own.
 pub(crate) const INTERNAL: u8 = 70;
-
-/// A file cannot be written, or read in the middle. Not 1, which means that a property is violated.
-pub(crate) const FILE: u8 = 73;
 
 /// Not acquired: busy, or not in time.
 pub(crate) const CONFLICT: u8 = 75;
@@ -22,11 +27,6 @@ pub(crate) const CONFIG: u8 = 78;
 
 /// The lock was lost while the command ran, and the command was stopped.
 pub(crate) const LOST: u8 = 79;
-
-/// For the help of every command.
-pub(crate) const HELP: &str = "Exit codes: 0 all is well, 1 a property that is claimed was \
-    violated or an expectation failed, 2 a check was not completed, 64 bad usage, \
-    73 a file cannot be written.";
 
 /// An error that ends with this exit code.
 #[derive(Debug)]
@@ -43,6 +43,14 @@ impl std::error::Error for Coded {}
 /// There is nobody to ask.
 pub(crate) fn unavailable(text: impl Into<String>) -> anyhow::Error {
     Coded(UNAVAILABLE, text.into()).into()
+}
+
+/// An error of a command whose only files are those that it writes.
+pub(crate) fn of_a_file(error: anyhow::Error) -> anyhow::Error {
+    if error.chain().any(|cause| cause.is::<io::Error>()) {
+        return Coded(FILE, format!("{error:#}")).into();
+    }
+    error
 }
 
 /// An error that is the user's to mend: exit code 64.
@@ -75,10 +83,5 @@ pub(crate) fn of_error(error: &anyhow::Error) -> ExitCode {
     if let Some(Coded(code, _)) = error.downcast_ref() {
         return ExitCode::from(*code);
     }
-    let by_a_file = || error.chain().any(|cause| cause.is::<io::Error>());
-    ExitCode::from(match error.downcast_ref::<Usage>() {
-        Some(_) => USAGE,
-        None if by_a_file() => FILE,
-        None => INTERNAL,
-    })
+    if error.downcast_ref::<Usage>().is_some() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }

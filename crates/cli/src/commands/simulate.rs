@@ -138,7 +138,7 @@ fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
         }
     }
     daemon::refuse_without_one(arguments)?;
-    size::check(about, &arguments.system.setup(NODES)?)?;
+    size::check(about, &arguments.system.setup(&arguments.name, NODES)?)?;
     let plan = plan(arguments)?;
     let outcome = run::all_seeds(arguments, about, &plan)?;
     if arguments.json {

@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
         return Err(usage(format!("--entries and --warm-up are not for {}", about.name)));
     }
     super::daemon::refuse_without_one(arguments)?;
-    super::size::check(about, &arguments.system.setup(NODES)?)?;
+    super::size::check(about, &arguments.system.setup(&arguments.name, NODES)?)?;
     let plan = plan(arguments)?;
     let mut reports = Vec::new();
     for number in 0..arguments.runs {
