@@ -27,6 +27,8 @@ pub use peers::Rejected;
 pub struct Seat {
     /// The cluster's name.
     pub cluster: String,
+    /// The members' names, in the order of the list: for whoever reads what the node says.
+    pub names: Vec<String>,
     /// Which member this is.
     pub me: Member,
     /// The rules, which are the same at every member.
@@ -62,6 +64,8 @@ pub struct Brain {
     asks: BTreeMap<u64, tries::Asking>,
     forgetting: forget::Forgetting,
     timers: BTreeSet<(Moment, Timer)>,
+    /// The first of them.
+    wake_at: Moment,
     /// Counts tickets and questions.
     numbers: u64,
     effects: Vec<Effect>,
@@ -115,6 +119,7 @@ impl Brain {
             asks: BTreeMap::new(),
             forgetting: forget::Forgetting::default(),
             timers: BTreeSet::new(),
+            wake_at: Moment::NEVER,
             numbers: 0,
             effects: Vec::new(),
             posts: Posts::default(),
@@ -151,7 +156,7 @@ impl Brain {
 
     /// When to call [`tick`](Self::tick) at the latest.
     pub fn wake_at(&self) -> Moment {
-        self.timers.first().map_or(Moment::NEVER, |&(at, _)| at)
+        self.wake_at
     }
 
     /// Time has passed.
@@ -169,10 +174,12 @@ impl Brain {
                 Timer::Forget => self.forget_some(now),
             }
         }
+        self.wake_at = self.timers.first().map_or(Moment::NEVER, |&(at, _)| at);
     }
 
     fn set_timer(&mut self, at: Moment, timer: Timer) {
         self.timers.insert((at, timer));
+        self.wake_at = self.wake_at.min(at);
     }
 
     fn log(&mut self, level: Level, text: impl Into<String>) {
@@ -203,6 +210,11 @@ impl Brain {
         self.missing_all().next()
     }
 
+    /// What a member is called.
+    fn name(&self, member: Member) -> &str {
+        self.seat.names.get(member.index()).map_or("a stranger", String::as_str)
+    }
+
     pub(crate) fn cluster(&self) -> &str {
         &self.seat.cluster
     }
@@ -230,10 +242,10 @@ impl Brain {
             Standing::Writing(_) => "the epoch of the next view is being written",
             Standing::Apart { why } => why,
         };
-        let missing: Vec<_> = self.missing_all().map(|member| member.to_string()).collect();
+        let missing: Vec<_> = self.missing_all().map(|member| self.name(member)).collect();
         Some(match missing.as_slice() {
             [] => why.to_owned(),
-            missing => format!("{why}; not connected to member {}", missing.join(", ")),
+            missing => format!("{why}; not connected to {}", missing.join(", ")),
         })
     }
 

@@ -1,14 +1,20 @@
 //! The subcommands, one a file.
 
 mod algorithms;
-mod lock;
-mod locks;
-mod papers;
 mod check;
 mod choose;
+mod cluster;
 mod compare;
+pub(crate) mod demo;
+mod lock;
+mod locks;
+mod node;
+mod papers;
 mod replay;
 mod simulate;
+mod status;
+
+pub(crate) use locks::block_on;
 
 use std::process::ExitCode;
 
@@ -32,6 +38,8 @@ pub(crate) enum Command {
     Verify(locks::VerifyArguments),
     /// Take a lock away from whoever is inside.
     Break(locks::BreakArguments),
+    /// Show what a lock is for.
+    Demo(demo::Arguments),
     /// Print a completion script for a shell.
     Completions(papers::CompletionArguments),
     /// Print the manual page.
@@ -49,6 +57,13 @@ pub(crate) enum Command {
     Compare(compare::Arguments),
     /// Simulate one algorithm and compare with theory.
     Simulate(Box<simulate::Arguments>),
+
+    /// Run a node of a cluster.
+    Node(node::Arguments),
+    /// Start nodes on this machine to try things, and end them.
+    Cluster(cluster::Arguments),
+    /// Say how a node is: its view, its links, what is stopped and why.
+    Status(status::Arguments),
 }
 
 impl Command {
@@ -62,6 +77,7 @@ impl Command {
             Self::Watch(arguments) => locks::watch(&arguments),
             Self::Verify(arguments) => locks::verify(&arguments),
             Self::Break(arguments) => locks::break_grant(&arguments),
+            Self::Demo(arguments) => demo::run(&arguments),
             Self::Completions(arguments) => papers::completions(&arguments),
             Self::Man => papers::man(),
             Self::Check(arguments) => check::run(&arguments),
@@ -69,6 +85,9 @@ impl Command {
             Self::Replay(arguments) => replay::run(&arguments),
             Self::Compare(arguments) => compare::run(&arguments),
             Self::Simulate(arguments) => simulate::run(&arguments),
+            Self::Node(arguments) => node::run(&arguments),
+            Self::Cluster(arguments) => cluster::run(&arguments),
+            Self::Status(arguments) => status::run(&arguments),
         }
     }
 }

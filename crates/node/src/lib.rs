@@ -57,7 +57,7 @@ pub use mutua_brain::{
     Counts, DEFAULT_ALGORITHM, HolderStatus, Limits, LinkStatus, LockStatus, MAX_NAME, Rule,
     Status, WaiterStatus, usable,
 };
-pub use socket::{NodeStatus, ask_status, socket_path};
+pub use socket::{MemberStatus, NodeStatus, ask_status, ask_to_stop, socket_path};
 
 /// A running node. It stops when this is dropped: its guards are lost, those who wait are told.
 #[derive(Debug)]
@@ -77,15 +77,16 @@ impl Node {
             _ => Some(listen(&config, me).await?),
         };
         let (disk, epoch) = Disk::open(&config.data)?;
+        let names: Vec<_> = config.members.iter().map(|member| member.name.clone()).collect();
         let seat = Seat {
             cluster: config.cluster.clone(),
+            names: names.clone(),
             me: Member(u32::try_from(me).unwrap_or(u32::MAX)),
             plan: Arc::new(plan),
             incarnation: new_incarnation(),
             epoch,
             limits: config.limits.clone(),
         };
-        let names = config.members.iter().map(|member| member.name.clone()).collect();
         let shared = Arc::new(Shared::new(Brain::new(clock::now(), seat), disk, names));
         let mut tasks = JoinSet::new();
         tasks.spawn(shared::keep_time(Arc::clone(&shared)));
@@ -113,6 +114,11 @@ impl Node {
     /// How a lock is, as this node knows it.
     pub fn lock_status(&self, name: impl AsRef<[u8]>) -> Option<LockStatus> {
         self.shared.call(|core, now| core.brain.lock_status(now, name.as_ref()))
+    }
+
+    /// Waits until somebody on this machine asks the node to stop, as `mutua cluster down` does.
+    pub async fn asked_to_stop(&self) {
+        self.shared.asked_to_stop.notified().await;
     }
 
     /// Stops the node, and waits until its ports and its directory are free again.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use mutua_algorithms::Fence;
-use mutua_brain::{Answer, LockId, Owner, Ticket};
+use mutua_brain::{Answer, Brain, LockId, Moment, Owner, Ticket};
 
 use crate::{AcquireError, shared::Shared};
 
@@ -64,32 +64,22 @@ impl Lock {
     ///
     /// While not all members are there nobody gets in, and this waits until they are.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
-        let owner = self.owner.clone();
-        let answer = self.handle.shared.call(|core, now| match core.stopped() {
-            Some(stopped) => Err(stopped),
-            None => Ok(core.brain.acquire(now, self.handle.id, owner)).inspect(|answer| {
-                if let Answer::Waiting { ticket } = answer {
-                    core.park(*ticket);
-                }
-            }),
-        })?;
-        self.follow_up(answer).await
+        match self.ask(Brain::acquire)? {
+            Answer::Granted { ticket, fence } => Ok(self.guard(ticket, fence)),
+            Answer::Refused(why) => Err(self.handle.shared.explain(why)),
+            Answer::Waiting { ticket } => Ok(self.guard(ticket, self.wait(ticket).await?)),
+        }
     }
 
     /// In if nobody is inside or waits, else [`AcquireError::Busy`]. If the members must be asked
     /// it takes one exchange of messages with them, or two; if one of them cannot be reached it is
     /// an error of its own.
     pub async fn try_acquire(&self) -> Result<Guard, AcquireError> {
-        let owner = self.owner.clone();
-        let answer = self.handle.shared.call(|core, now| match core.stopped() {
-            Some(stopped) => Err(stopped),
-            None => Ok(core.brain.try_acquire(now, self.handle.id, owner)).inspect(|answer| {
-                if let Answer::Waiting { ticket } = answer {
-                    core.park(*ticket);
-                }
-            }),
-        })?;
-        self.follow_up(answer).await
+        match self.ask(Brain::try_acquire)? {
+            Answer::Granted { ticket, fence } => Ok(self.guard(ticket, fence)),
+            Answer::Refused(why) => Err(self.handle.shared.explain(why)),
+            Answer::Waiting { ticket } => Ok(self.guard(ticket, self.wait(ticket).await?)),
+        }
     }
 
     /// Waits for its turn, but not longer than this: then [`AcquireError::TimedOut`], and the
@@ -101,15 +91,30 @@ impl Lock {
         }
     }
 
-    async fn follow_up(&self, answer: Answer) -> Result<Guard, AcquireError> {
-        let (ticket, fence) = match answer {
-            Answer::Granted { ticket, fence } => (ticket, fence),
-            Answer::Refused(why) => return Err(self.handle.shared.explain(why)),
-            Answer::Waiting { ticket } => {
-                (ticket, Waiting { handle: &self.handle, ticket, over: false }.await?)
+    /// Asks the brain; who has to wait is waited for before anybody else can call it.
+    fn ask(
+        &self,
+        how: impl FnOnce(&mut Brain, Moment, LockId, Owner) -> Answer,
+    ) -> Result<Answer, AcquireError> {
+        let owner = self.owner.clone();
+        self.handle.shared.call(|core, now| {
+            if let Some(stopped) = core.stopped() {
+                return Err(stopped);
             }
-        };
-        Ok(Guard { handle: Arc::clone(&self.handle), ticket, fence, released: false })
+            let answer = how(&mut core.brain, now, self.handle.id, owner);
+            if let Answer::Waiting { ticket } = answer {
+                core.park(ticket);
+            }
+            Ok(answer)
+        })
+    }
+
+    fn wait(&self, ticket: Ticket) -> Waiting<'_> {
+        Waiting { handle: &self.handle, ticket, over: false }
+    }
+
+    fn guard(&self, ticket: Ticket, fence: Fence) -> Guard {
+        Guard { handle: Arc::clone(&self.handle), ticket, fence, released: false }
     }
 }
 
@@ -195,10 +200,7 @@ impl Guard {
 
     fn leave(&mut self) -> bool {
         self.released = true;
-        self.handle.shared.call(|core, now| {
-            core.unwatch(self.ticket);
-            core.brain.release(now, self.handle.id, self.ticket) && core.stopped().is_none()
-        })
+        self.handle.shared.release(self.handle.id, self.ticket)
     }
 }
 

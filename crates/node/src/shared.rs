@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mutua_brain::{Brain, Connection, Effect, Level, Member, Moment, Refusal, Ticket};
+use mutua_brain::{Brain, Connection, Effect, Level, LockId, Member, Moment, Refusal, Ticket};
 use tokio::{runtime::Handle, sync::Notify};
 
 use crate::{AcquireError, clock, disk::Disk};
@@ -18,6 +18,8 @@ pub(crate) struct Shared {
     core: Mutex<Core>,
     /// The timer's task is to look again.
     timer: Notify,
+    /// Somebody on this machine wants the node to end.
+    pub(crate) asked_to_stop: Notify,
     /// Given up when the node stops, though guards may live on.
     disk: Mutex<Option<Arc<Disk>>>,
     /// The members' names.
@@ -29,6 +31,8 @@ pub(crate) struct Shared {
 /// The brain and who waits for it. Its lock is never held across an await or a system call.
 pub(crate) struct Core {
     pub(crate) brain: Brain,
+    /// When it was last called.
+    now: Moment,
     /// Those who wait for a lock.
     parked: HashMap<Ticket, Parked>,
     /// Those who want to know when a guard is lost.
@@ -73,6 +77,7 @@ impl Shared {
     pub(crate) fn new(brain: Brain, disk: Disk, names: Vec<String>) -> Self {
         let core = Core {
             brain,
+            now: Moment::ZERO,
             parked: HashMap::new(),
             watching: HashMap::new(),
             waiting_for_view: Vec::new(),
@@ -87,6 +92,7 @@ impl Shared {
         Self {
             core: Mutex::new(core),
             timer: Notify::new(),
+            asked_to_stop: Notify::new(),
             disk: Mutex::new(Some(Arc::new(disk))),
             names,
             runtime: Handle::current(),
@@ -105,7 +111,29 @@ impl Shared {
     pub(crate) fn call<T>(self: &Arc<Self>, call: impl FnOnce(&mut Core, Moment) -> T) -> T {
         let mut core = self.lock();
         // Read under the lock, so that the brain never sees time go back.
-        let result = call(&mut core, clock::now());
+        core.now = clock::now();
+        let now = core.now;
+        let result = call(&mut core, now);
+        self.see_to(core);
+        result
+    }
+
+    /// Somebody leaves. Says whether it was inside until now.
+    pub(crate) fn release(self: &Arc<Self>, lock: LockId, ticket: Ticket) -> bool {
+        let mut core = self.lock();
+        // Reading the clock is a third of what a re-entry costs.
+        if !core.brain.leaves_alone(lock) {
+            core.now = clock::now();
+        }
+        core.unwatch(ticket);
+        let now = core.now;
+        let released = core.brain.release(now, lock, ticket) && core.stopped.is_none();
+        self.see_to(core);
+        released
+    }
+
+    /// Sees to what the brain wants done.
+    fn see_to(self: &Arc<Self>, mut core: MutexGuard<'_, Core>) {
         let wake_at = core.brain.wake_at();
         if wake_at < core.armed {
             core.armed = wake_at;
@@ -114,7 +142,6 @@ impl Shared {
         if core.brain.has_news() {
             self.attend(core);
         }
-        result
     }
 
     fn lock(&self) -> MutexGuard<'_, Core> {
@@ -127,15 +154,15 @@ impl Shared {
         for effect in core.brain.take_effects() {
             self.do_effect(&mut core, effect);
         }
-        for peer in core.brain.take_ready() {
-            if let Some(line) = core.lines.get(&peer) {
-                line.output.notify_one();
-            }
-        }
+        let ready = core.brain.take_ready();
+        let lines: Vec<_> = ready.iter().filter_map(|peer| core.lines.get(peer).cloned()).collect();
         let wake = std::mem::take(&mut core.wake);
         let write = std::mem::take(&mut core.write);
         drop(core);
         wake.into_iter().for_each(Waker::wake);
+        for line in lines {
+            line.output.notify_one();
+        }
         for epoch in write {
             self.write(epoch);
         }
@@ -266,7 +293,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn unwatch(&mut self, ticket: Ticket) {
+    fn unwatch(&mut self, ticket: Ticket) {
         if !self.watching.is_empty() {
             self.watching.remove(&ticket);
         }

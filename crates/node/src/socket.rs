@@ -1,5 +1,5 @@
-//! A Unix socket in the node's directory, on which it says how it is: who connects gets a line of
-//! JSON.
+//! A Unix socket in the node's directory, for this user's commands on this machine. A question is
+//! a line: `status`, to which the answer is a line of JSON, or `stop`, to which it is the end.
 
 use std::{
     fs, io,
@@ -11,7 +11,7 @@ use std::{
 use mutua_brain::Status;
 use serde::{Deserialize, Serialize};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream},
     task::JoinSet,
 };
@@ -103,13 +103,24 @@ pub fn socket_path(data: &Path) -> PathBuf {
 
 /// Asks the node with this directory how it is.
 pub async fn ask_status(data: &Path) -> io::Result<NodeStatus> {
-    let ask = async {
+    let text = ask(data, "status\n").await?;
+    serde_json::from_str(&text).map_err(io::Error::other)
+}
+
+/// Asks the node with this directory to stop, and waits until it has closed its socket.
+pub async fn ask_to_stop(data: &Path) -> io::Result<()> {
+    ask(data, "stop\n").await.map(drop)
+}
+
+async fn ask(data: &Path, question: &str) -> io::Result<String> {
+    let conversation = async {
         let mut stream = UnixStream::connect(socket_path(data)).await?;
+        stream.write_all(question.as_bytes()).await?;
         let mut text = String::new();
         stream.read_to_string(&mut text).await?;
-        serde_json::from_str(&text).map_err(io::Error::other)
+        Ok(text)
     };
-    tokio::time::timeout(Duration::from_secs(5), ask).await?
+    tokio::time::timeout(Duration::from_secs(5), conversation).await?
 }
 
 pub(crate) fn spawn(
@@ -127,13 +138,35 @@ pub(crate) fn spawn(
 }
 
 async fn serve(shared: Arc<Shared>, listener: UnixListener) {
+    let mut guests = JoinSet::new();
     loop {
-        let Ok((mut stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let text = serde_json::to_string(&shared.status()).expect("a status is plain data");
-        // Who asked and went away does not need the answer.
-        let _ = stream.write_all(format!("{text}\n").as_bytes()).await;
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                // Who asked and went away does not need the answer.
+                Ok((stream, _)) => drop(guests.spawn(answer(Arc::clone(&shared), stream))),
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            },
+            Some(_) = guests.join_next() => {}
+        }
+    }
+}
+
+async fn answer(shared: Arc<Shared>, mut stream: UnixStream) -> io::Result<()> {
+    let mut question = String::new();
+    let (reader, mut writer) = stream.split();
+    let mut reader = BufReader::new(reader.take(100));
+    let asking = reader.read_line(&mut question);
+    tokio::time::timeout(Duration::from_secs(5), asking).await??;
+    match question.trim() {
+        "status" => {
+            let text = serde_json::to_string(&shared.status()).map_err(io::Error::other)?;
+            writer.write_all(format!("{text}\n").as_bytes()).await
+        }
+        "stop" => {
+            shared.asked_to_stop.notify_one();
+            // The stream ends with the node.
+            std::future::pending().await
+        }
+        other => writer.write_all(format!("what is `{other}`? status or stop\n").as_bytes()).await,
     }
 }

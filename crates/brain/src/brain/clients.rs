@@ -63,14 +63,24 @@ impl Brain {
         // Others get their turn: whether any wait is not for us to know.
         if entry.waiting.is_empty() || entry.run >= self.seat.limits.run {
             entry.run = 0;
+            let alone = entry.waiting.is_empty();
             machine.release(&mut self.posts);
             self.dispatch(now, lock);
+            if alone {
+                return true;
+            }
         }
         self.settle(now, lock);
         true
     }
 
-    /// The fence and since when, if this ticket is inside.
+    /// Whether leaving this lock is nobody's business but its own: no client of this node waits, so
+    /// that nothing is granted, and an older reading of the clock does.
+    pub fn leaves_alone(&self, lock: LockId) -> bool {
+        self.table.get(lock).is_some_and(|entry| entry.waiting.is_empty())
+    }
+
+    /// The fence, if this ticket is inside.
     pub fn holds(&self, lock: LockId, ticket: Ticket) -> Option<Fence> {
         let holder = self.table.get(lock)?.holder.as_ref()?;
         (holder.ticket == ticket).then_some(holder.fence)

@@ -99,10 +99,11 @@ impl Brain {
         match machine.receive(node, sent, body, &mut self.posts) {
             Ok(Some(fence)) => entry.fence = Some(fence),
             Ok(None) => {}
-            Err(Malformed) => self.log(
-                Level::Warning,
-                format!("member {from} sent a message that its lock's algorithm does not know"),
-            ),
+            Err(Malformed) => {
+                let from = self.name(from);
+                let text = format!("{from} sent a message that its lock's algorithm does not know");
+                self.log(Level::Warning, text);
+            }
         }
         for (node, why) in std::mem::take(&mut self.posts.nonsense) {
             self.log(Level::Warning, format!("process {node} sent {why}; nothing was changed"));
@@ -116,10 +117,15 @@ impl Brain {
     }
 
     /// Sends what the lock's process wants sent, or keeps it for its time.
+    #[inline]
     pub(super) fn dispatch(&mut self, now: Moment, lock: LockId) {
-        if self.posts.list.is_empty() {
-            return;
+        // Entering again where the token is has nothing to send.
+        if !self.posts.list.is_empty() {
+            self.dispatch_some(now, lock);
         }
+    }
+
+    fn dispatch_some(&mut self, now: Moment, lock: LockId) {
         let mut posts = std::mem::take(&mut self.posts.list);
         for post in posts.drain(..) {
             if post.lazy {

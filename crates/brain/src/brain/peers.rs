@@ -64,7 +64,8 @@ impl Brain {
             self.effects.push(Effect::Close { peer, connection });
         }
         self.ready.insert(peer);
-        self.log(Level::Info, format!("member {peer} is connected"));
+        let text = format!("{} is connected", self.name(peer));
+        self.log(Level::Info, text);
         if greeting == Greeting::Restarted {
             self.on_restart(peer);
         }
@@ -94,7 +95,8 @@ impl Brain {
             return;
         }
         self.link(peer).disconnect(now);
-        self.log(Level::Info, format!("the connection to member {peer} is gone"));
+        let text = format!("the connection to {} is gone", self.name(peer));
+        self.log(Level::Info, text);
         self.set_timer(now.after(self.seat.limits.lost_after), Timer::Lost(peer));
         self.refuse_asks_of(peer);
     }
@@ -124,7 +126,8 @@ impl Brain {
         }
         self.link(peer).finish_input(decoder);
         if let Err(error) = result {
-            self.log(Level::Warning, format!("member {peer}: {error}; disconnected"));
+            let text = format!("{}: {error}; disconnected", self.name(peer));
+            self.log(Level::Warning, text);
             self.effects.push(Effect::Close { peer, connection });
             self.disconnected(now, peer, connection);
         } else if self.link(peer).has_output() {
@@ -203,7 +206,8 @@ impl Brain {
     /// The lock of a name that a peer speaks of.
     fn lock_of(&mut self, from: Member, name: &[u8]) -> Option<crate::LockId> {
         if name.len() > MAX_NAME {
-            self.log(Level::Warning, format!("member {from} speaks of a name that is too long"));
+            let text = format!("{} speaks of a name that is too long", self.name(from));
+            self.log(Level::Warning, text);
             return None;
         }
         let plan = Arc::clone(&self.seat.plan);
@@ -218,7 +222,8 @@ impl Brain {
             let link = self.link(peer);
             let Some(connection) = link.connection else { continue };
             if now.since(link.heard) >= lost_after {
-                self.log(Level::Warning, format!("member {peer} says nothing; disconnected"));
+                let text = format!("{} says nothing; disconnected", self.name(peer));
+                self.log(Level::Warning, text);
                 self.effects.push(Effect::Close { peer, connection });
                 self.disconnected(now, peer, connection);
                 continue;

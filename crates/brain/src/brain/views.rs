@@ -110,7 +110,8 @@ impl Brain {
                 self.install(View::new(epoch, self.everybody(), held));
             }
             Message::Ended { epoch } if self.epoch_of_view() == Some(epoch) => {
-                self.leave(&format!("member {from} has left the view"));
+                let why = format!("{} has left the view", self.name(from));
+                self.leave(&why);
             }
             // A round or a view that is over, or one who does not take the chair.
             _ => {}
@@ -199,7 +200,8 @@ impl Brain {
             self.council.held.clear();
         }
         self.council.early.retain(|(from, _)| *from != peer);
-        self.leave(&format!("member {peer} has restarted"));
+        let why = format!("{} has restarted", self.name(peer));
+        self.leave(&why);
     }
 
     /// A link has been down for long, if it is still the same silence.
@@ -207,7 +209,8 @@ impl Brain {
         let lost_after = self.seat.limits.lost_after;
         let link = self.link(peer);
         if !link.is_up() && now.since(link.since) >= lost_after {
-            self.leave(&format!("member {peer} is lost"));
+            let why = format!("{} is lost", self.name(peer));
+            self.leave(&why);
         }
     }
 
@@ -237,7 +240,8 @@ impl Brain {
         let known = self.council.chair.inside.insert(name, member);
         if let Some(other) = known.filter(|&other| other != member) {
             // Every algorithm here is safe; still, the chair is the one place that would see it.
-            let text = format!("members {other} and {member} are both inside the same lock");
+            let (one, other) = (self.name(other), self.name(member));
+            let text = format!("{one} and {other} are both inside the same lock");
             self.log(Level::Warning, text);
         }
     }

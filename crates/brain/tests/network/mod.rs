@@ -267,6 +267,7 @@ impl World {
         place.life += 1;
         let seat = Seat {
             cluster: "test".to_owned(),
+            names: (0..self.scene.nodes).map(|node| format!("n{node}")).collect(),
             me: Member(node as u32),
             plan,
             incarnation: place.life * 1000 + node as u64 + 1,

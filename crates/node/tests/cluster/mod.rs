@@ -1,6 +1,6 @@
 //! Several nodes in one process, over real sockets.
 
-use std::{net::TcpListener, time::Duration};
+use std::{net::TcpListener, path::Path, time::Duration};
 
 use mutua_node::{Config, Limits, MemberConfig, Node, Rule};
 use tempfile::TempDir;
@@ -19,8 +19,19 @@ pub(crate) fn members(count: usize) -> Vec<MemberConfig> {
         .collect()
 }
 
+#[allow(dead_code, reason = "one of the tests starts processes instead")]
 pub(crate) fn config(
     place: &TempDir,
+    members: &[MemberConfig],
+    me: usize,
+    rules: &[Rule],
+) -> Config {
+    config_in(place.path(), members, me, rules)
+}
+
+/// A node that gives the others up soon.
+pub(crate) fn config_in(
+    place: &Path,
     members: &[MemberConfig],
     me: usize,
     rules: &[Rule],
@@ -29,7 +40,7 @@ pub(crate) fn config(
         cluster: "test".to_owned(),
         node: members[me].name.clone(),
         members: members.to_vec(),
-        data: place.path().join(&members[me].name),
+        data: place.join(&members[me].name),
         rules: rules.to_vec(),
         limits: Limits { lost_after: Duration::from_millis(500), ..limits() },
         insecure: false,
@@ -41,6 +52,7 @@ fn limits() -> Limits {
 }
 
 /// So many nodes that have met.
+#[allow(dead_code, reason = "one of the tests starts processes instead")]
 pub(crate) async fn start(count: usize, rules: &[Rule]) -> (TempDir, Vec<Node>) {
     let place = tempfile::tempdir().expect("a directory");
     let members = members(count);

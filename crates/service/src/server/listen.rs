@@ -93,6 +93,7 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     tokio::select! {
         () = stop => {}
         () = service.until_idle(&options) => {}
+        () = service.node.asked_to_stop() => {}
     }
     // Whoever comes from now on starts the next node; what is inside is claimed there.
     let _ = fs::remove_file(&options.socket);
