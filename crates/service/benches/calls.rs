@@ -64,7 +64,9 @@ async fn compare(channel: Channel) {
     }
     let (bare, locked) = (median(bare), median(locked));
     let ratio = locked.as_secs_f64() / bare.as_secs_f64();
-    println!("two bare calls {bare:?}, lock and unlock {locked:?}: {ratio:.2}x (at most 1.5 wanted)");
+    println!(
+        "two bare calls {bare:?}, lock and unlock {locked:?}: {ratio:.2}x (at most 1.5 wanted)"
+    );
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
