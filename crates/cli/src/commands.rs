@@ -5,6 +5,7 @@ mod check;
 mod choose;
 mod cluster;
 mod compare;
+pub(crate) mod demo;
 mod lock;
 mod locks;
 mod node;
@@ -12,6 +13,8 @@ mod papers;
 mod replay;
 mod simulate;
 mod status;
+
+pub(crate) use locks::block_on;
 
 use std::process::ExitCode;
 
@@ -37,6 +40,8 @@ pub(crate) enum Command {
     Verify(locks::VerifyArguments),
     /// Take a lock away from whoever is inside.
     Break(locks::BreakArguments),
+    /// Show what a lock is for.
+    Demo(demo::Arguments),
     /// Print a completion script for a shell.
     Completions(papers::CompletionArguments),
     /// Print the manual page.
@@ -79,6 +84,7 @@ impl Command {
             Self::Watch(arguments) => locks::watch(&arguments),
             Self::Verify(arguments) => locks::verify(&arguments),
             Self::Break(arguments) => locks::break_grant(&arguments),
+            Self::Demo(arguments) => demo::run(&arguments),
             Self::Completions(arguments) => papers::completions(&arguments),
             Self::Man => papers::man(),
             Self::Check(arguments) => check::run(&arguments).map_err(exit::of_a_file),

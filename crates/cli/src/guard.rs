@@ -103,16 +103,17 @@ pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
 fn run(arguments: &[OsString]) -> Result<()> {
     let (orders, command) = Orders::of_arguments(arguments)?;
     let [program, arguments @ ..] = command else { bail!("{ARGUMENT} needs a command") };
-    // Nothing but SIGKILL ends a guard before its work is done. What it starts has none blocked.
-    SigSet::all().thread_block().context("signals cannot be blocked")?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .context("it cannot become a subreaper")?;
-    let children = SigSet::from_iter([Signal::SIGCHLD]);
-    let children = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     let control = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let stdin = pass::receive_descriptor(&control).context("no standard input was handed over")?;
     let spawned =
         Command::new(program).args(arguments).stdin(Stdio::from(stdin)).process_group(0).spawn();
+    // Nothing but SIGKILL ends a guard before its work is done. The command was started before,
+    // since it would inherit what is blocked.
+    SigSet::all().thread_block().context("signals cannot be blocked")?;
+    let children = SigSet::from_iter([Signal::SIGCHLD]);
+    let children = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     match spawned {
         Ok(child) => work::Work::new(orders, control, children, child.id())?.run(),
         Err(error) => {

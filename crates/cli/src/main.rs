@@ -30,6 +30,7 @@ fn main() -> ExitCode {
     match own.first().and_then(|first| first.to_str()) {
         Some(guard::ARGUMENT) => return guard::main(&own),
         Some(local::ARGUMENT) => return local::main(&own),
+        Some(commands::demo::ARGUMENT) => return commands::demo::main(&own),
         _ => {}
     }
     let arguments = match Arguments::try_parse() {

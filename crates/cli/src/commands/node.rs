@@ -8,7 +8,8 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use mutua_node::{Config, Node, StartError};
+use mutua_node::{Config, StartError};
+use mutua_service::{Options, ServeError, serve};
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
@@ -27,6 +28,14 @@ pub(crate) struct Arguments {
     #[arg(long)]
     insecure: bool,
 
+    /// Serve clients on this Unix socket [default: locks.sock in the node's directory].
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// Serve clients here too, those of etcd among them: a loopback address and port.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<std::net::SocketAddr>,
+
     /// Say only what is not as it should be.
     #[arg(long, short)]
     quiet: bool,
@@ -43,7 +52,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut config = read(&arguments.config)?;
     config.insecure |= arguments.insecure;
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(config))
+    let socket = arguments.socket.clone().unwrap_or_else(|| config.data.join("locks.sock"));
+    runtime.block_on(run_node(Options { node: config, socket, tcp: arguments.listen, idle: None }))
 }
 
 /// Reads a configuration; a bad one is exit code 78.
@@ -51,23 +61,23 @@ pub(crate) fn read(path: &std::path::Path) -> Result<Config> {
     Config::read(path).map_err(|error| Coded(CONFIG, error.to_string()).into())
 }
 
-async fn serve(config: Config) -> Result<ExitCode> {
-    let name = config.node.clone();
-    let node = Node::start(config).await.map_err(|error| match error {
-        StartError::NotLoopback { .. } => {
-            anyhow::Error::from(Coded(CONFIG, format!("{error} (--insecure)")))
-        }
-        StartError::Config(_) => Coded(CONFIG, error.to_string()).into(),
-        other => other.into(),
-    })?;
-    tracing::info!("node {name} runs as process {}", std::process::id());
+async fn run_node(options: Options) -> Result<ExitCode> {
     let mut term = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     let mut int = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
-        () = node.asked_to_stop() => {}
-    }
-    node.stop().await;
+    let name = options.node.node.clone();
+    let stop = async {
+        tracing::info!("node {name} runs as process {}", std::process::id());
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+    };
+    serve(options, stop).await.map_err(|error| match error {
+        ServeError::Start(StartError::NotLoopback { .. }) | ServeError::NotLoopback(_) => {
+            anyhow::Error::from(Coded(CONFIG, format!("{error} (--insecure)")))
+        }
+        ServeError::Start(StartError::Config(_)) => Coded(CONFIG, error.to_string()).into(),
+        other => other.into(),
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use nix::sys::signalfd::SignalFd;
+use nix::sys::{signal::SigSet, signalfd::SignalFd};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -134,7 +134,11 @@ impl Work {
             OnLost::Exec(command) => {
                 let mut shell = Command::new("sh");
                 let shell = shell.arg("-c").arg(command).stdin(Stdio::null());
-                if let Err(error) = shell.spawn() {
+                // What is blocked here must not be blocked there.
+                let _ = SigSet::all().thread_unblock();
+                let spawned = shell.spawn();
+                let _ = SigSet::all().thread_block();
+                if let Err(error) = spawned {
                     eprintln!("mutua: `{command}` cannot be run on loss: {error}");
                     self.signal(Signal::TERM.as_raw());
                 }

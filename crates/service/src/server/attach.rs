@@ -220,7 +220,11 @@ impl Attached {
 
     /// Tells those who still wait where they stand, if that has changed.
     fn tell_places(&mut self) {
-        let stopped = self.service.stopped().unwrap_or_default();
+        // A view that is just forming is not worth a word; the next look is soon.
+        let stopped = match self.told.is_empty() {
+            true => String::new(),
+            false => self.service.stopped().unwrap_or_default(),
+        };
         let session = self.session;
         let (waits, told) = (&mut self.waits, &mut self.told);
         self.service.call(|core, now| {

@@ -79,6 +79,10 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     }
     // The node takes the directory's lock: from here on nobody else serves from it.
     let node = Node::start(options.node.clone()).await?;
+    if options.node.members.len() == 1 {
+        // It needs nobody else, so it is ready in a moment, and nobody is told to wait for it.
+        node.ready().await;
+    }
     let service = service(&options, node);
     let mut tasks = JoinSet::new();
     tasks.spawn(Arc::clone(&service).keep_time());
@@ -93,6 +97,7 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     tokio::select! {
         () = stop => {}
         () = service.until_idle(&options) => {}
+        () = service.node.asked_to_stop() => {}
     }
     // Whoever comes from now on starts the next node; what is inside is claimed there.
     let _ = fs::remove_file(&options.socket);

@@ -48,8 +48,9 @@ pub(super) async fn run(
     // If the guard is killed, what it guarded becomes our child, and we end it.
     set_child_subreaper(Some(getpid())).context("it cannot become a subreaper")?;
     signals.pass_on()?;
-    let terminal = Terminal::new();
     let (guard, control) = start(plan, &grant)?;
+    // It blocks a signal, which the guard must not inherit.
+    let terminal = Terminal::new();
     control.set_nonblocking(true)?;
     let control = tokio::net::UnixStream::from_std(control)?;
     let good_until = grant.good_until;

@@ -4,14 +4,14 @@ use std::{future::poll_fn, process::ExitCode, task::Poll};
 
 use anyhow::Result;
 use nix::sys::signal::Signal::{
-    self, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
+    self, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Those that end a wait.
 const ENDING: [Signal; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
-/// Those that are only passed on. SIGTSTP stops us, and the terminal has stopped the command.
-const PASSED: [Signal; 4] = [SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT];
+/// Those that are only passed on. A command that is stopped is still inside: we go on renewing.
+const PASSED: [Signal; 5] = [SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT];
 
 type Listener = (i32, tokio::signal::unix::Signal);
 

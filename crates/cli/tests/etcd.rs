@@ -1,0 +1,92 @@
+//! `mutua lock --endpoint` against a real etcd: Debian's `etcd-server`.
+
+#[path = "lock/place.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod place;
+
+use std::{
+    net::TcpListener,
+    process::{Child, Command, Stdio},
+};
+
+use place::{Place, alive, kill, wait_for};
+
+struct Etcd {
+    child: Child,
+    endpoint: String,
+}
+
+impl Etcd {
+    fn start(place: &Place) -> Self {
+        let (client, peer) = (free_address(), free_address());
+        let (client_url, peer_url) = (format!("http://{client}"), format!("http://{peer}"));
+        let data = place.path().join("etcd");
+        let child = Command::new("etcd")
+            .args(["--data-dir", data.to_str().expect("text")])
+            .args(["--listen-client-urls", &client_url, "--advertise-client-urls", &client_url])
+            .args(["--listen-peer-urls", &peer_url, "--initial-advertise-peer-urls", &peer_url])
+            .args(["--initial-cluster", &format!("default={peer_url}")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("etcd is installed (Debian: apt-get install etcd-server)");
+        let etcd = Self { child, endpoint: client };
+        wait_for("etcd to serve", || {
+            let mut probe =
+                place.command(&["lock", "--endpoint", &etcd.endpoint, "probe", "--", "true"]);
+            probe.stderr(Stdio::null()).status().expect("run").success()
+        });
+        etcd
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").to_string()
+}
+
+#[test]
+fn a_real_etcd_excludes_passes_on_and_gives_growing_tokens() {
+    let place = Place::new();
+    let etcd = Etcd::start(&place);
+    let endpoint = ["--endpoint", &etcd.endpoint];
+    let token = || {
+        let options = [&endpoint[..], &["x"]].concat();
+        let output = place.lock(&options, &["sh", "-c", "echo $LOCK_TOKEN"]).output().expect("run");
+        String::from_utf8_lossy(&output.stdout).trim().parse::<u64>().expect("a token")
+    };
+    let first = token();
+    assert!(token() > first);
+    let mut holder = place.holder_with("x", &endpoint);
+    let busy = [&endpoint[..], &["-n", "x"]].concat();
+    let busy = place.lock(&busy, &["true"]).stderr(Stdio::null()).status().expect("run");
+    assert_eq!(busy.code(), Some(75));
+    let waits = [&endpoint[..], &["-w", "20", "x"]].concat();
+    let mut waiter = place.lock(&waits, &["true"]).spawn().expect("run");
+    holder.let_go();
+    assert_eq!(waiter.wait().expect("ended").code(), Some(0));
+}
+
+#[test]
+fn the_command_is_stopped_when_a_real_etcd_is_gone_for_too_long() {
+    let place = Place::new();
+    let etcd = Etcd::start(&place);
+    let options = ["--endpoint", &etcd.endpoint, "--ttl", "3", "x"];
+    let mut command = place.lock(&options, &["sh", "-c", "echo $$; exec sleep 99"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("run");
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("a pipe");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("read");
+    let command = line.trim().parse().expect("a process");
+    kill("-STOP", etcd.child.id());
+    assert_eq!(child.wait().expect("ended").code(), Some(79));
+    assert!(!alive(command));
+    kill("-CONT", etcd.child.id());
+}
