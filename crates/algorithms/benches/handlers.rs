@@ -1,10 +1,10 @@
 //! How many events a second one core handles, and how often it allocates for them.
 //!
-//! `cargo bench -p mutua-algorithms --bench handlers [NAME...]` plays every algorithm at 10, 100 and
-//! 1,000 processes with everybody asking again the moment it leaves (elections: everybody starting
-//! again and again). The links are one plain queue; what that costs is measured with a handler that
-//! only sends each message on, and stated beside. An event is a request, an arrival, an exit, or a
-//! timer.
+//! `cargo bench -p mutua-algorithms --bench handlers [NAME...]` plays every algorithm at 10, 100
+//! and 1,000 processes with everybody asking again the moment it leaves (elections: everybody
+//! starting again and again). The links are one plain queue; what that costs is measured with a
+//! handler that only sends each message on, and stated beside. An event is a request, an arrival,
+//! an exit, or a timer.
 
 #![allow(unsafe_code, reason = "who counts allocations must be the allocator")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the clock on the wall")]

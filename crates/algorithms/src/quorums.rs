@@ -112,16 +112,18 @@ fn refuse_giants(nodes: u32, size: u32) -> Result<(), StartError> {
     )))
 }
 
-/// The sizes of systems next to `nodes` for which something can be built, as words: "7 and 13".
+/// The sizes of systems next to `nodes` for which something can be built, as words: "the nearest are
+/// 7 and 13".
 /// `sizes` ascend.
 fn nearest(nodes: u32, sizes: impl Iterator<Item = u64>) -> String {
     let nodes = u64::from(nodes);
     let mut below = None;
     for size in sizes {
         if size > nodes {
-            return below.map_or(size.to_string(), |below| format!("{below} and {size}"));
+            let only = format!("the nearest is {size}");
+            return below.map_or(only, |below| format!("the nearest are {below} and {size}"));
         }
         below = Some(size);
     }
-    below.map_or_else(String::new, |below| below.to_string())
+    below.map_or_else(String::new, |below| format!("the nearest is {below}"))
 }

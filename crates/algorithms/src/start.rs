@@ -32,6 +32,8 @@ pub struct Setup {
     pub quorums: QuorumKind,
     /// Sanders' sets when they come from a file: request set and inform set of each process.
     pub sets: Option<SetsOf>,
+    /// The processes in the order in which they stand round the ring; none: in that of their ids.
+    pub ring: Option<Vec<NodeId>>,
 }
 
 impl Setup {
@@ -47,6 +49,7 @@ impl Setup {
             topology: Topology::Binary,
             quorums: QuorumKind::Grid,
             sets: None,
+            ring: None,
         }
     }
 
@@ -115,6 +118,7 @@ impl Setup {
             tree,
             quorums,
             sets,
+            ring: self.ring.as_ref().map(|order| Round::new(order, self.nodes)).transpose()?,
         })
     }
 }
@@ -132,6 +136,32 @@ pub struct Start {
     tree: Option<Shared<Tree>>,
     quorums: Option<Shared<Quorums>>,
     sets: Option<Shared<SetsOf>>,
+    ring: Option<Shared<Round>>,
+}
+
+/// An order of the processes round a ring.
+#[derive(Debug)]
+struct Round {
+    order: Vec<NodeId>,
+    /// Where each stands.
+    places: Vec<usize>,
+}
+
+impl Round {
+    fn new(order: &[NodeId], nodes: u32) -> Result<Shared<Self>, StartError> {
+        let mut places = vec![usize::MAX; nodes as usize];
+        for (place, node) in order.iter().enumerate() {
+            match places.get_mut(node.index()) {
+                Some(free) if *free == usize::MAX => *free = place,
+                Some(_) | None => break,
+            }
+        }
+        if order.len() != places.len() || places.contains(&usize::MAX) {
+            let text = format!("a ring of {} in which not each of {nodes} stands", order.len());
+            return Err(StartError::new(format!("{text} once; name every process once")));
+        }
+        Ok(Shared::new(Self { order: order.to_vec(), places }))
+    }
 }
 
 impl Start {
@@ -182,12 +212,30 @@ impl Start {
 
     /// The next process on the ring, closed over those that are down.
     pub fn successor(&self, me: NodeId) -> NodeId {
+        self.round(me, 1)
+    }
+
+    /// The process whose successor this one is.
+    pub fn predecessor(&self, me: NodeId) -> NodeId {
+        self.round(me, self.processes - 1)
+    }
+
+    /// The first that is up when one goes round by so many places at a time; else the same.
+    fn round(&self, me: NodeId, stride: u32) -> NodeId {
         let mut next = me;
         loop {
-            next = NodeId((next.0 + 1) % self.processes);
+            next = self.placed(next, stride);
             if next == me || !self.is_crashed(next) {
                 return next;
             }
+        }
+    }
+
+    fn placed(&self, from: NodeId, stride: u32) -> NodeId {
+        let after = |place: usize| (place + stride as usize) % self.processes as usize;
+        match &self.ring {
+            None => NodeId::from(after(from.index())),
+            Some(ring) => ring.order[after(ring.places[from.index()])],
         }
     }
 
@@ -375,3 +423,29 @@ impl fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elections::ChangRoberts;
+
+    #[test]
+    fn a_ring_goes_in_the_order_that_is_given_past_those_that_are_down() {
+        let order = [3, 0, 2, 1].map(NodeId).to_vec();
+        let mut setup = Setup { ring: Some(order), ..Setup::new(4) };
+        setup.crashed = vec![NodeId(2)];
+        let start = setup.start_election::<ChangRoberts>().unwrap();
+        for (me, next) in [(3, 0), (0, 1), (1, 3)].map(|(a, b)| (NodeId(a), NodeId(b))) {
+            assert_eq!((start.successor(me), start.predecessor(next)), (next, me));
+        }
+    }
+
+    #[test]
+    fn a_ring_in_which_not_everyone_stands_once_is_refused() {
+        for order in [vec![0, 1], vec![0, 1, 1], vec![0, 1, 3], vec![0, 1, 2, 2]] {
+            let ring = Some(order.into_iter().map(NodeId).collect());
+            let setup = Setup { ring, ..Setup::new(3) };
+            assert!(setup.start_election::<ChangRoberts>().is_err(), "{:?}", setup.ring);
+        }
+    }
+}

@@ -227,6 +227,13 @@ impl Brain {
         self.seat.plan.rule(rule).about.name
     }
 
+    pub(crate) fn home(&self, name: &[u8]) -> Option<Member> {
+        match &self.standing {
+            Standing::In(view) => Some(view.home(name)),
+            Standing::Writing(_) | Standing::Apart { .. } => None,
+        }
+    }
+
     /// The epoch of the view this node is in, if it is in one.
     pub fn epoch(&self) -> Option<u32> {
         match &self.standing {

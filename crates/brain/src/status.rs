@@ -47,6 +47,8 @@ pub struct LockStatus {
     pub name: String,
     /// Its algorithm.
     pub algorithm: &'static str,
+    /// Where its token or its coordinator is when nobody has used it, if there is a view.
+    pub home: Option<Member>,
     /// Who of this node is inside.
     pub holder: Option<HolderStatus>,
     /// Who of this node waits, in order.
@@ -118,6 +120,7 @@ impl Brain {
         Some(LockStatus {
             name: readable(&entry.name),
             algorithm: self.algorithm(entry.rule),
+            home: self.home(&entry.name),
             holder: entry.holder.as_ref().map(|holder| HolderStatus {
                 ticket: holder.ticket,
                 fence: holder.fence.number(),

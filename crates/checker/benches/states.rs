@@ -69,6 +69,7 @@ fn run(nodes: u32, entries: u32, limits: Limits) -> Search {
         reduction: Reduction::None,
         limits,
         first: false,
+        walks: None,
     };
     check(&task, &mut |_| ()).expect("a plain system").searches.remove(0)
 }

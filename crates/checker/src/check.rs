@@ -11,7 +11,8 @@ use crate::{
     ring,
     search::{Reached, Wanted, search},
     system::System,
-    trail::{Trail, trail_round, trail_to},
+    trail::{Trail, trail_of, trail_round, trail_to},
+    walk::{Walks, walk},
 };
 
 /// What to check.
@@ -30,6 +31,8 @@ pub struct Task {
     pub limits: Limits,
     /// Stop a search at its first violation.
     pub first: bool,
+    /// Run at random instead of searching, where a system is too large for that.
+    pub walks: Option<Walks>,
 }
 
 /// Whether states are merged that cannot be told apart.
@@ -180,8 +183,12 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn check_group(&mut self, ghost: Ghost, claims: &[Claim]) -> Result<(), StartError> {
+        if let Some(walks) = self.task.walks {
+            return self.walk_group(ghost, claims, walks);
+        }
         let reduced = self.task.reduction == Reduction::All;
-        let model = Model::new(&self.task.name, &self.task.system, Build { ghost, reduced })?;
+        let build = Build { ghost, shift: reduced, partial_order: reduced };
+        let mut model = Model::new(&self.task.name, &self.task.system, build)?;
         let first = self.task.first;
         let mut properties = claims.iter().fold(PANIC, |all, &claim| all | bit(claim));
         if ghost != Ghost::None {
@@ -189,7 +196,17 @@ impl Checker<'_> {
             properties = claims.iter().fold(0, |all, &claim| all | bit(claim));
         }
         let wanted = Wanted { properties, first };
-        let reached = search(&model, wanted, &self.task.limits, self.progress);
+        let mut reached = search(&model, wanted, &self.task.limits, self.progress);
+        if model.partial_order && reached.backward > 0 {
+            // Where runs can go round, a step could be put off for ever.
+            let build = Build { partial_order: false, ..build };
+            model = Model::new(&self.task.name, &self.task.system, build)?;
+            reached = search(&model, wanted, &self.task.limits, self.progress);
+        } else if model.partial_order {
+            self.report
+                .reductions
+                .push("orders of steps that commute (safety, deadlock, liveness)");
+        }
         self.record_search(claims, &reached);
         for &claim in claims {
             let verdict = self.judge(&model, &reached, claim)?;
@@ -200,6 +217,41 @@ impl Checker<'_> {
             self.report.goals = self.goals(model.catalogue().seen());
         }
         Ok(())
+    }
+
+    /// Random runs for a group of properties: they can break one, but decide none that holds.
+    fn walk_group(
+        &mut self,
+        ghost: Ghost,
+        claims: &[Claim],
+        walks: Walks,
+    ) -> Result<(), StartError> {
+        let model = Model::new(&self.task.name, &self.task.system, Build::plain(ghost))?;
+        let walked = walk(&model, walks, &self.task.limits, self.progress);
+        self.report.searches.push(Search {
+            properties: claims.iter().map(|claim| claim.name()).collect(),
+            states: 0,
+            steps: walked.steps,
+            depth: walked.longest,
+            seconds: walked.seconds,
+            bytes: 0,
+            stopped: Some(Stop::Walked(walked.runs)),
+        });
+        for &claim in claims {
+            let found = walked.found.iter().find(|(property, _)| *property == bit(claim));
+            let trail = found.map(|(_, actions)| trail_of(&model, actions));
+            self.report.verdicts.push(Verdict {
+                name: claim.name(),
+                claimed: self.is_claimed(claim),
+                holds: trail.as_ref().map(|_| false),
+                trail,
+            });
+        }
+        Ok(())
+    }
+
+    fn is_claimed(&self, claim: Claim) -> bool {
+        self.about.claims_with(&self.task.system.setup.settings).contains(&claim)
     }
 
     fn record_search(&mut self, claims: &[Claim], reached: &Reached) {
@@ -232,8 +284,7 @@ impl Checker<'_> {
             (None, None) => Some(true),
             (None, Some(_)) => None,
         };
-        let claimed = self.about.claims_with(&self.task.system.setup.settings).contains(&claim);
-        Ok(Verdict { name: claim.name(), claimed, holds, trail })
+        Ok(Verdict { name: claim.name(), claimed: self.is_claimed(claim), holds, trail })
     }
 
     fn judge_panic(&mut self, model: &Model, reached: &Reached) -> Result<(), StartError> {
@@ -259,7 +310,7 @@ impl Checker<'_> {
         if !model.is_reduced() {
             return Ok(Some(trail_to(model, reached, found)));
         }
-        let build = Build { ghost: model.ghost, reduced: false };
+        let build = Build::plain(model.ghost);
         let model = Model::new(&self.task.name, &self.task.system, build)?;
         let wanted = Wanted { properties: property, first: true };
         let reached = search(&model, wanted, &self.task.limits, self.progress);
@@ -312,7 +363,7 @@ impl Checker<'_> {
 impl Task {
     /// How many processes there are, a dedicated coordinator included.
     pub(crate) fn processes(&self) -> Result<usize, StartError> {
-        let build = Build { ghost: Ghost::None, reduced: false };
+        let build = Build::plain(Ghost::None);
         Ok(Model::new(&self.name, &self.system, build)?.processes)
     }
 }
@@ -320,7 +371,7 @@ impl Task {
 impl Report {
     fn new(task: &Task, about: &About) -> Self {
         let mut reductions = Vec::new();
-        if task.reduction == Reduction::All && about.uses_stamps {
+        if task.reduction == Reduction::All && about.uses_stamps && task.walks.is_none() {
             reductions.push("shifts of all clocks");
         }
         Self { searches: Vec::new(), verdicts: Vec::new(), goals: Vec::new(), reductions }

@@ -7,6 +7,9 @@
 //! allowed and never taken, the states that allow it are left out and what remains is taken apart
 //! again.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use mutua_algorithms::{Kind, Links};
@@ -16,11 +19,14 @@ use crate::{
     model::Model,
     search::Reached,
     step::{Action, Stepper},
+    trail::way_to,
 };
 
 /// States in which somebody may wait for ever.
 pub(crate) struct Trap {
     states: HashSet<u32>,
+    /// The one that is reached first.
+    home: u32,
     /// What has to be seen on the way round: for each obligation, where it is met.
     obligations: Vec<Obligation>,
 }
@@ -32,23 +38,26 @@ type Obligation = (u32, Option<u32>);
 /// by the search itself.
 pub(crate) fn find_trap(model: &Model, reached: &Reached, links: Links) -> Option<Trap> {
     let mut stepper = Stepper::new(model);
-    let mut trap = None;
+    let mut nearest: Option<Trap> = None;
     let mut outer = Tarjan::new(reached.end_of_ids());
     let mut inner = Tarjan::new(reached.end_of_ids());
     outer.components(&mut stepper, reached, reached.ids(), |_| true, &mut |component, stepper| {
         for process in 0..model.processes {
-            if trap.is_some() {
-                return;
-            }
             let waiting: Vec<_> = component
                 .iter()
                 .copied()
                 .filter(|&id| waits(stepper, reached.get(id), process))
                 .collect();
-            trap = trap_among(&mut inner, stepper, reached, links, waiting);
+            let Some(trap) = trap_among(&mut inner, stepper, reached, links, waiting) else {
+                continue;
+            };
+            if nearest.as_ref().is_none_or(|known| trap.distance(reached) < known.distance(reached))
+            {
+                nearest = Some(trap);
+            }
         }
     });
-    trap
+    nearest
 }
 
 /// Whether the process waits in this state for what it is owed.
@@ -154,7 +163,8 @@ fn judge(stepper: &mut Stepper<'_>, reached: &Reached, links: Links, part: Vec<u
             }
         }
     }
-    Judged::Fair(Trap { states, obligations })
+    let home = part.into_iter().min_by_key(|&id| reached.order(id)).expect("a part has states");
+    Judged::Fair(Trap { states, home, obligations })
 }
 
 /// What must be done in a state, and where each leads.
@@ -174,23 +184,26 @@ fn duties(
 }
 
 impl Trap {
+    /// How many steps it is away from the start.
+    fn distance(&self, reached: &Reached) -> usize {
+        way_to(reached, self.home).len()
+    }
+
     /// A way round that meets every obligation, from the start: the states, and where the round
     /// begins.
     pub(crate) fn way_round(&self, model: &Model, reached: &Reached) -> (Vec<u32>, usize) {
         let mut stepper = Stepper::new(model);
-        let nearest = |&&id: &&u32| crate::trail::way_to(reached, id).len();
-        let home = *self.states.iter().min_by_key(nearest).expect("a trap has states");
-        let mut way = crate::trail::way_to(reached, home);
+        let mut way = way_to(reached, self.home);
         let begin = way.len() - 1;
         for &(from, to) in &self.obligations {
             self.walk(&mut stepper, reached, &mut way, from);
             way.extend(to);
         }
         if way.len() == begin + 1 {
-            let next = self.successors(&mut stepper, reached, home);
+            let next = self.successors(&mut stepper, reached, self.home);
             way.extend(next.into_iter().next());
         }
-        self.walk(&mut stepper, reached, &mut way, home);
+        self.walk(&mut stepper, reached, &mut way, self.home);
         (way, begin)
     }
 

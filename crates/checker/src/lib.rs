@@ -17,6 +17,7 @@ mod store;
 mod system;
 pub mod table;
 mod trail;
+mod walk;
 
 pub use actor::Event;
 pub use check::{Goal, Reduction, Report, Search, Task, Verdict, check};
@@ -24,3 +25,4 @@ pub use limits::{Limits, Progress, Stop};
 pub use script::{Scripted, name_of};
 pub use system::{Faults, System, Timers};
 pub use trail::{Happening, Message, Trail, What};
+pub use walk::Walks;

@@ -50,17 +50,20 @@ pub enum Stop {
     Depth,
     /// What was looked for was found.
     Found,
+    /// So many random runs, and no search.
+    Walked(u64),
 }
 
 impl Stop {
     /// The reason in words.
-    pub fn words(self) -> &'static str {
+    pub fn words(self) -> String {
         match self {
-            Self::States => "the limit of states was reached",
-            Self::Memory => "the limit of memory was reached",
-            Self::Time => "the time was up",
-            Self::Depth => "the limit of depth was reached",
-            Self::Found => "what was looked for was found",
+            Self::States => "the limit of states was reached".to_owned(),
+            Self::Memory => "the limit of memory was reached".to_owned(),
+            Self::Time => "the time was up".to_owned(),
+            Self::Depth => "the limit of depth was reached".to_owned(),
+            Self::Found => "what was looked for was found".to_owned(),
+            Self::Walked(runs) => format!("only {runs} random runs, which prove nothing"),
         }
     }
 }

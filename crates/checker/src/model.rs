@@ -3,7 +3,8 @@
 use std::sync::{Mutex as Lock, MutexGuard};
 
 use mutua_algorithms::{
-    About, Claim, Election, Mutex, NodeId, Outbox, Process, Start, StartError, registry,
+    About, Claim, Election, Kind, Links, Mutex, NodeId, Outbox, Process, Start, StartError,
+    registry,
 };
 
 use crate::{
@@ -37,6 +38,8 @@ pub(crate) struct Model {
     pub(crate) timers: Timers,
     /// Whether a state is one with all that differ from it by a shift of all clocks.
     pub(crate) shift: bool,
+    /// Whether of steps that commute some orders are left out.
+    pub(crate) partial_order: bool,
     /// Whether the last number of a state is a budget.
     pub(crate) has_budget: bool,
     /// Whether only the highest that is up can be the right coordinator.
@@ -48,7 +51,17 @@ pub(crate) struct Model {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Build {
     pub(crate) ghost: Ghost,
-    pub(crate) reduced: bool,
+    /// Merge states that differ by a shift of all clocks.
+    pub(crate) shift: bool,
+    /// Leave out orders of steps that commute.
+    pub(crate) partial_order: bool,
+}
+
+impl Build {
+    /// Every state counts.
+    pub(crate) fn plain(ghost: Ghost) -> Self {
+        Self { ghost, shift: false, partial_order: false }
+    }
 }
 
 impl Model {
@@ -59,6 +72,18 @@ impl Model {
         made.unwrap_or_else(|| Err(StartError::new(format!("there is no algorithm `{name}`"))))
     }
 
+    /// The model of a mutual exclusion algorithm, in the registry or not.
+    pub(crate) fn of_mutex<M: Mutex>(system: &System, build: Build) -> Result<Self, StartError> {
+        let start = system.setup.start::<M>()?;
+        let mut out = Outbox::new();
+        let actors = start.all().map(|me| {
+            let mut process = Process::<M>::new(me, &start);
+            process.begin(&mut out);
+            (Client::new(process, system.entries_of(me)), sends(&mut out))
+        });
+        Self::of(M::ABOUT, system, build, &start, actors.collect())
+    }
+
     /// The catalogue, for what no worker has looked up yet.
     pub(crate) fn catalogue(&self) -> MutexGuard<'_, Box<dyn Catalogue>> {
         self.catalogue.lock().expect("no worker panics while it has the catalogue")
@@ -66,7 +91,7 @@ impl Model {
 
     /// Whether some states stand for several.
     pub(crate) fn is_reduced(&self) -> bool {
-        self.shift
+        self.shift || self.partial_order
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -87,8 +112,9 @@ impl Model {
             )));
         }
         let tells = if build.ghost == Ghost::Ordering { system.tells } else { 0 };
+        let links = system.links.unwrap_or(about.links);
         let rules = Rules {
-            links: system.links.unwrap_or(about.links),
+            links,
             stamps: about.uses_stamps,
             ghost: build.ghost,
             tells: tells > 0,
@@ -109,7 +135,14 @@ impl Model {
             start: state,
             ghost: build.ghost,
             timers: system.timers,
-            shift: build.reduced && about.uses_stamps,
+            shift: build.shift && about.uses_stamps,
+            // Only where what happens at one process is nobody else's business: a ghost is swept
+            // everywhere, a fault is one of a common number, a timer waits for all links.
+            partial_order: build.partial_order
+                && links == Links::Fifo
+                && build.ghost == Ghost::None
+                && about.kind == Kind::Mutex
+                && !has_budget,
             has_budget,
             highest_wins: start.settings().get("takeover") != Some("no")
                 || system.faults.restarts == 0,
@@ -127,14 +160,7 @@ impl registry::MutexVisitor for OfMutex<'_> {
     type Output = Result<Model, StartError>;
 
     fn visit<M: Mutex>(self) -> Self::Output {
-        let start = self.system.setup.start::<M>()?;
-        let mut out = Outbox::new();
-        let actors = start.all().map(|me| {
-            let mut process = Process::<M>::new(me, &start);
-            process.begin(&mut out);
-            (Client::new(process, self.system.entries_of(me)), sends(&mut out))
-        });
-        Model::of(M::ABOUT, self.system, self.build, &start, actors.collect())
+        Model::of_mutex::<M>(self.system, self.build)
     }
 }
 

@@ -77,6 +77,11 @@ impl Reached {
         Some(index * self.shards.len() as u32 + shard as u32)
     }
 
+    /// When a state was reached by the worker it belongs to: the lower, the nearer to the start.
+    pub(crate) fn order(&self, id: u32) -> u32 {
+        id / self.shards.len() as u32
+    }
+
     /// All numbers of states.
     pub(crate) fn ids(&self) -> impl Iterator<Item = u32> + '_ {
         let count = self.shards.len() as u32;

@@ -61,6 +61,7 @@ pub(crate) struct Stepper<'a> {
     swept_locals: Memo<u32>,
     swept_outboxes: Memo<u32>,
     spreading: Vec<Option<bool>>,
+    targets: Vec<Option<u16>>,
     shifts: Shifts,
     next: Vec<u32>,
 }
@@ -77,6 +78,7 @@ impl<'a> Stepper<'a> {
             swept_locals: Memo::new(),
             swept_outboxes: Memo::new(),
             spreading: Vec::new(),
+            targets: Vec::new(),
             shifts: Shifts::new(),
             next: Vec::new(),
         }
@@ -86,10 +88,18 @@ impl<'a> Stepper<'a> {
         self.model
     }
 
-    /// Shows every step that can be taken in a state.
+    /// Shows every step that can be taken in a state; where orders of steps are left out, as many
+    /// as are needed.
     pub(crate) fn expand(&mut self, state: &[u32], mut visit: impl FnMut(Step<'_>)) {
         let mut next = std::mem::take(&mut self.next);
         next.resize(state.len(), 0);
+        if self.model.partial_order
+            && let Some(node) = self.saturated(state)
+        {
+            self.expand_one(state, node, &mut next, &mut visit);
+            self.next = next;
+            return;
+        }
         for node in 0..self.model.processes {
             self.expand_moves(state, node, &mut next, &mut visit);
         }
@@ -99,6 +109,66 @@ impl<'a> Stepper<'a> {
             }
         }
         self.next = next;
+    }
+
+    /// A process that has a message under way from everybody else.
+    ///
+    /// What can happen there now is all that can happen there next, whatever the others do: links
+    /// keep order, so the others can only add behind. Their steps commute with its own. So it is
+    /// enough to take its steps now and all others later: every state at rest is still reached,
+    /// since nothing is at rest while these messages are under way; and two that are inside
+    /// together still are when a message has arrived somewhere. It must not be put off for ever,
+    /// so this is used only where no run goes round.
+    fn saturated(&mut self, state: &[u32]) -> Option<usize> {
+        let processes = self.model.processes;
+        let mut targets = u16::MAX;
+        for node in 0..processes {
+            targets &= self.targets_of(state[processes + node]) | (1 << node);
+        }
+        let all = (1 << processes) - 1;
+        let found = (targets & all).trailing_zeros() as usize;
+        (found < processes).then_some(found)
+    }
+
+    /// The steps at one process.
+    fn expand_one(
+        &mut self,
+        state: &[u32],
+        node: usize,
+        next: &mut [u32],
+        visit: &mut impl FnMut(Step<'_>),
+    ) {
+        self.expand_moves(state, node, next, visit);
+        for from in (0..self.model.processes).filter(|&from| from != node) {
+            let outbox = self.model.processes + from;
+            for place in self.deliveries_of(state[outbox]) {
+                let Delivery { to, packet, rest, .. } = self.deliveries.items[place];
+                if usize::from(to) != node {
+                    continue;
+                }
+                let outcome = self.receive(state[node], packet);
+                next.copy_from_slice(state);
+                next[outbox] = rest;
+                let broken = self.apply(next, node, outcome);
+                let action = Action::Deliver { from: from as u8, to, packet };
+                visit(Step { action, state: next, effect: outcome.effect, broken });
+            }
+        }
+    }
+
+    /// To whom an outbox holds something, one bit each.
+    fn targets_of(&mut self, outbox: u32) -> u16 {
+        if outbox == EMPTY {
+            return 0;
+        }
+        if let Some(Some(targets)) = self.targets.get(outbox as usize) {
+            return *targets;
+        }
+        let range = self.deliveries_of(outbox);
+        let deliveries = &self.deliveries.items[range];
+        let targets = deliveries.iter().fold(0, |all, delivery| all | (1 << delivery.to));
+        put(&mut self.targets, outbox, targets);
+        targets
     }
 
     fn expand_moves(

@@ -184,5 +184,6 @@ fn plain(about: &About, nodes: u32, entries: u32, claims: &[Claim]) -> Task {
         reduction: Reduction::All,
         limits: Limits::default(),
         first: false,
+        walks: None,
     }
 }

@@ -82,6 +82,16 @@ pub(crate) fn trail_to(model: &Model, reached: &Reached, found: &Found) -> Trail
     Trail { steps: teller.told, cycle: None, flags: None }
 }
 
+/// The trail of these steps from the start.
+pub(crate) fn trail_of(model: &Model, actions: &[Action]) -> Trail {
+    let mut teller = Teller::new(model);
+    let mut state = model.start.clone();
+    for &action in actions {
+        state = teller.step(&state, |step| step.action == action);
+    }
+    Trail { steps: teller.told, cycle: None, flags: None }
+}
+
 /// The trail through these states, which begin with the start; from place `cycle` on it repeats.
 pub(crate) fn trail_round(model: &Model, reached: &Reached, way: &[u32], cycle: usize) -> Trail {
     let mut teller = Teller::new(model);
@@ -123,8 +133,8 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Takes the step that is meant.
-    fn step(&mut self, before: &[u32], is_meant: impl Fn(&Step<'_>) -> bool) {
+    /// Takes the step that is meant; the state after it.
+    fn step(&mut self, before: &[u32], is_meant: impl Fn(&Step<'_>) -> bool) -> Vec<u32> {
         let mut taken = None;
         self.stepper.expand(before, |step| {
             if taken.is_none() && is_meant(&step) {
@@ -135,6 +145,7 @@ impl<'a> Teller<'a> {
         let taken = taken.expect("a step that was taken once can be taken again");
         let happening = self.describe(before, &taken);
         self.told.push(happening);
+        taken.after
     }
 
     fn describe(&mut self, before: &[u32], taken: &Taken) -> Happening {

@@ -41,6 +41,7 @@ fn states(name: &str, nodes: u32, threads: usize) -> u64 {
         reduction: Reduction::None,
         limits: Limits { threads, ..Limits::default() },
         first: false,
+        walks: None,
     };
     let report = check(&task, &mut |_| ()).expect("a plain system");
     assert_eq!(report.searches[0].stopped, None, "{name}");

@@ -102,6 +102,7 @@ fn without_a_mutation_nothing_is_broken() {
             reduction: mutua_checker::Reduction::None,
             limits: mutua_checker::Limits::default(),
             first: true,
+            walks: None,
         };
         let report = mutua_checker::check(&task, &mut |_| ()).expect("the system starts");
         assert!(!report.is_violated() && report.is_complete(), "{}", mutant.what);

@@ -52,6 +52,27 @@ pub(crate) fn distribution(text: &str) -> Result<Distribution, String> {
     read.fault().map_or(Ok(read), Err)
 }
 
+/// Several distributions, separated by commas or semicolons. The comma of `lognormal:1ms,0.5` is
+/// its own.
+pub(crate) fn distributions(text: &str) -> Result<Vec<String>, String> {
+    let mut list: Vec<String> = Vec::new();
+    for part in text.split(';') {
+        let mut pieces = part.split(',').map(str::trim);
+        while let Some(piece) = pieces.next() {
+            let whole = match pieces.clone().next() {
+                Some(sigma) if piece.starts_with("lognormal:") => {
+                    pieces.next();
+                    format!("{piece},{sigma}")
+                }
+                Some(_) | None => piece.to_owned(),
+            };
+            distribution(&whole)?;
+            list.push(whole);
+        }
+    }
+    Ok(list)
+}
+
 fn log_normal(text: &str, rest: &str) -> Result<Distribution, String> {
     let wrong = || format!("`{text}`: mean and deviation are written lognormal:1ms,0.5");
     let (mean, sigma) = rest.split_once(',').ok_or_else(wrong)?;
@@ -101,6 +122,15 @@ mod tests {
             assert!(nanoseconds(text).is_err(), "{text}");
         }
         assert!(nanoseconds("-1ms").unwrap_err().contains("negative"));
+    }
+
+    #[test]
+    fn a_list_may_hold_distributions_with_commas_of_their_own() {
+        let list = distributions("1ms, 10ms;lognormal:1ms,0.5,exp:2ms").unwrap();
+        assert_eq!(list, ["1ms", "10ms", "lognormal:1ms,0.5", "exp:2ms"]);
+        for text in ["", "1ms,", "1ms,x", "lognormal:1ms", "1ms;;2ms"] {
+            assert!(distributions(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -1,15 +1,49 @@
 //! Exit codes, the same in every command.
 
-use std::{fmt, process::ExitCode};
+use std::{fmt, io, process::ExitCode};
 
 /// Bad usage: nothing was done, and the message says what would be right.
 pub(crate) const USAGE: u8 = 64;
 
-/// No node, or not all members are there.
+/// Nobody to ask: no node, or not all members. Nothing was started.
 pub(crate) const UNAVAILABLE: u8 = 69;
+
+/// A fault of our own: something went wrong, and no result was found.
+pub(crate) const INTERNAL: u8 = 70;
+
+/// A file cannot be written, or read in the middle. Not 1, which means that a property is violated.
+pub(crate) const FILE: u8 = 73;
+
+/// Not acquired: busy, or not in time.
+pub(crate) const CONFLICT: u8 = 75;
 
 /// Bad configuration: nothing was done, and the message says where and what would be right.
 pub(crate) const CONFIG: u8 = 78;
+
+/// The lock was lost while the command ran, and the command was stopped.
+pub(crate) const LOST: u8 = 79;
+
+/// For the help of every command.
+pub(crate) const HELP: &str = "Exit codes: 0 all is well, 1 a property that is claimed was \
+    violated or an expectation failed, 2 a check was not completed, 64 bad usage, \
+    73 a file cannot be written.";
+
+/// An error that ends with this exit code.
+#[derive(Debug)]
+pub(crate) struct Coded(pub(crate) u8, pub(crate) String);
+
+impl fmt::Display for Coded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.1)
+    }
+}
+
+impl std::error::Error for Coded {}
+
+/// There is nobody to ask.
+pub(crate) fn unavailable(text: impl Into<String>) -> anyhow::Error {
+    Coded(UNAVAILABLE, text.into()).into()
+}
 
 /// An error that is the user's to mend: exit code 64.
 #[derive(Debug)]
@@ -28,18 +62,6 @@ pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
 }
 
-/// An error that ends the command with this exit code.
-#[derive(Debug)]
-pub(crate) struct WithCode(pub(crate) u8, pub(crate) String);
-
-impl fmt::Display for WithCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.1)
-    }
-}
-
-impl std::error::Error for WithCode {}
-
 /// Prints what the argument parser has to say; help and version are no errors.
 pub(crate) fn of_parse_error(error: &clap::Error) -> ExitCode {
     // Nobody is left to tell when the terminal is gone.
@@ -50,9 +72,13 @@ pub(crate) fn of_parse_error(error: &clap::Error) -> ExitCode {
 /// Prints an error and says how to exit with it.
 pub(crate) fn of_error(error: &anyhow::Error) -> ExitCode {
     eprintln!("mutua: {error:#}");
-    match (error.downcast_ref::<Usage>(), error.downcast_ref::<WithCode>()) {
-        (Some(_), _) => ExitCode::from(USAGE),
-        (None, Some(WithCode(code, _))) => ExitCode::from(*code),
-        (None, None) => ExitCode::FAILURE,
+    if let Some(Coded(code, _)) = error.downcast_ref() {
+        return ExitCode::from(*code);
     }
+    let by_a_file = || error.chain().any(|cause| cause.is::<io::Error>());
+    ExitCode::from(match error.downcast_ref::<Usage>() {
+        Some(_) => USAGE,
+        None if by_a_file() => FILE,
+        None => INTERNAL,
+    })
 }

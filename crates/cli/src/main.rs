@@ -3,6 +3,8 @@
 mod commands;
 mod durations;
 mod exit;
+mod guard;
+mod local;
 mod names;
 mod network;
 mod parallel;
@@ -23,6 +25,13 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    // Mutua starts itself for these; a parser would only cost time.
+    let own: Vec<_> = std::env::args_os().skip(1).collect();
+    match own.first().and_then(|first| first.to_str()) {
+        Some(guard::ARGUMENT) => return guard::main(&own),
+        Some(local::ARGUMENT) => return local::main(&own),
+        _ => {}
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return exit::of_parse_error(&error),

@@ -123,10 +123,14 @@ fn partition(text: &str) -> Result<Partition, String> {
     let wrong = || format!("`{text}`: a partition is written FROM..UNTIL:IDS, as 10ms..20ms:0,1");
     let (times, group) = text.split_once(':').ok_or_else(wrong)?;
     let (from, until) = times.split_once("..").ok_or_else(wrong)?;
+    let (from, until) = (durations::nanoseconds(from)?, durations::nanoseconds(until)?);
+    if until <= from {
+        return Err(format!("`{text}`: a partition must end after it begins"));
+    }
     let group: Result<Vec<u32>, _> = group.split(',').map(|id| id.trim().parse()).collect();
     Ok(Partition {
-        from: durations::nanoseconds(from)?,
-        until: durations::nanoseconds(until)?,
+        from,
+        until,
         group: group.map_err(|_| wrong())?.into_iter().map(NodeId).collect(),
     })
 }

@@ -1,6 +1,10 @@
 //! Plots as SVG, by hand: lines for theory, points for measurement, names at the ends of the lines.
 
+mod overlap;
+
 use std::fmt::Write;
+
+use self::overlap::{Place, Striped, side_by_side, stripes};
 
 /// A plot of several series over the same axes.
 pub(crate) struct Plot {
@@ -13,9 +17,20 @@ pub(crate) struct Plot {
 /// An axis.
 pub(crate) struct Axis {
     pub(crate) label: &'static str,
-    pub(crate) log: bool,
+    pub(crate) span: Span,
     /// The values to label; none leaves the choice to the plot.
     pub(crate) ticks: Vec<f64>,
+}
+
+/// How values are laid out along an axis.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Span {
+    /// Equal ratios are equal distances.
+    Log,
+    /// Equal differences are equal distances, from 0 on.
+    FromZero,
+    /// The same, but only as far as there are values.
+    Fitted,
 }
 
 /// What is drawn in one colour.
@@ -52,6 +67,8 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 190.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 56.0;
+/// The first and the last point keep so far from the edges, for those that are drawn beside them.
+const INSET: f64 = 26.0;
 /// Names at the right do not come nearer to each other than this.
 const NAME_HEIGHT: f64 = 15.0;
 
@@ -61,22 +78,30 @@ struct Scale {
     high: f64,
     from: f64,
     to: f64,
-    log: bool,
+    span: Span,
 }
 
 impl Scale {
-    fn new(values: impl Iterator<Item = f64>, log: bool, from: f64, to: f64) -> Self {
+    fn new(values: impl Iterator<Item = f64>, span: Span, from: f64, to: f64) -> Self {
+        let log = span == Span::Log;
         let usable = values.filter(|value| value.is_finite() && (!log || *value > 0.0));
         let (low, high) = usable
             .fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
         let (low, high) = if low > high { (1.0, 10.0) } else { (low, high) };
-        let (low, high) = if log { (low / 1.15, high * 1.15) } else { (0.0, high * 1.06) };
+        let (low, high) = match span {
+            Span::Log => (low / 1.15, high * 1.15),
+            Span::FromZero => (0.0, high * 1.06),
+            Span::Fitted => {
+                let margin = ((high - low) * 0.08).max(high.abs() * 1e-4);
+                (low - margin, high + margin)
+            }
+        };
         let high = if high > low { high } else { low + 1.0 };
-        Self { low, high, from, to, log }
+        Self { low, high, from, to, span }
     }
 
     fn place(&self, value: f64) -> f64 {
-        let share = if self.log {
+        let share = if self.span == Span::Log {
             (value / self.low).ln() / (self.high / self.low).ln()
         } else {
             (value - self.low) / (self.high - self.low)
@@ -86,10 +111,11 @@ impl Scale {
 
     /// Where to draw lines, and which of them are labelled.
     fn ticks(&self) -> Vec<(f64, bool)> {
-        if !self.log {
-            let step = round_step((self.high - self.low) / 6.0);
-            let count = (self.high / step).floor() as u32;
-            return (0..=count).map(|tick| (f64::from(tick) * step, true)).collect();
+        if self.span != Span::Log {
+            let step = self.step();
+            let (first, last) =
+                ((self.low / step).ceil() as i64, (self.high / step).floor() as i64);
+            return (first..=last).map(|tick| (tick as f64 * step, true)).collect();
         }
         let decades = (self.low.log10().floor() as i32)..=(self.high.log10().ceil() as i32);
         let few = self.high / self.low < 50.0;
@@ -100,6 +126,21 @@ impl Scale {
             })
         });
         ticks.filter(|(value, _)| (self.low..=self.high).contains(value)).collect()
+    }
+
+    fn step(&self) -> f64 {
+        round_step((self.high - self.low) / 6.0)
+    }
+
+    /// A tick's label; on a fitted axis with the digits in which it differs from the next.
+    fn label(&self, value: f64) -> String {
+        match self.span {
+            Span::Log | Span::FromZero => number(value),
+            Span::Fitted => {
+                let digits = (-self.step().log10().floor()).max(0.0) as usize;
+                format!("{value:.digits$}")
+            }
+        }
     }
 }
 
@@ -115,8 +156,9 @@ impl Plot {
         let all = |of: fn(&(f64, f64)) -> f64| {
             self.series.iter().flat_map(|one| one.theory.iter().chain(&one.measured)).map(of)
         };
-        let x = Scale::new(all(|point| point.0), self.x.log, LEFT, WIDTH - RIGHT);
-        let y = Scale::new(all(|point| point.1), self.y.log, HEIGHT - BOTTOM, TOP);
+        let (left, right) = (LEFT + INSET, WIDTH - RIGHT - INSET);
+        let x = Scale::new(all(|point| point.0), self.x.span, left, right);
+        let y = Scale::new(all(|point| point.1), self.y.span, HEIGHT - BOTTOM, TOP);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
              role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"13\">\
@@ -126,9 +168,7 @@ impl Plot {
             escape(&self.title)
         );
         self.axes(&mut svg, &x, &y);
-        for one in &self.series {
-            one.draw(&mut svg, &x, &y);
-        }
+        self.draw(&mut svg, &x, &y);
         self.names(&mut svg, &x, &y);
         svg + "</svg>\n"
     }
@@ -143,7 +183,7 @@ impl Plot {
                 let text = format!(
                     r##"<text x="{at:.1}" y="{:.1}" text-anchor="middle" fill="#555">{}</text>"##,
                     bottom + 18.0,
-                    number(value)
+                    x.label(value)
                 );
                 put(svg, text);
             }
@@ -157,7 +197,7 @@ impl Plot {
                     r##"<text x="{:.1}" y="{:.1}" text-anchor="end" fill="#555">{}</text>"##,
                     LEFT - 8.0,
                     at + 4.5,
-                    number(value)
+                    y.label(value)
                 );
                 put(svg, text);
             }
@@ -173,6 +213,26 @@ impl Plot {
                 self.y.label
             ),
         );
+    }
+
+    fn draw(&self, svg: &mut String, x: &Scale, y: &Scale) {
+        let place = |point: &(f64, f64)| (x.place(point.0), y.place(point.1));
+        let places = |points: &[(f64, f64)]| points.iter().map(place).collect::<Vec<_>>();
+        let measured: Vec<_> = self.series.iter().map(|one| places(&one.measured)).collect();
+        let theory: Vec<_> = self.series.iter().map(|one| places(&one.theory)).collect();
+        let (theory, joined) = (stripes(&theory), stripes(&measured));
+        let points = side_by_side(&measured);
+        for (number, one) in self.series.iter().enumerate() {
+            put(svg, format!(r#"<g class="series" data-name="{}">"#, escape(&one.name)));
+            one.lines(svg, &theory[number], r#"stroke-width="1.4" stroke-opacity="0.65""#);
+            if one.joined {
+                one.lines(svg, &joined[number], r#"stroke-width="1.8""#);
+            }
+            for point in &points[number] {
+                put(svg, one.style.marker.draw(point.0, point.1, one.style.color));
+            }
+            put(svg, "</g>".to_owned());
+        }
     }
 
     /// The names at the right, each as near to its line's end as the others let it.
@@ -232,37 +292,17 @@ impl Series {
         self.measured.last().or(self.theory.last()).copied()
     }
 
-    fn draw(&self, svg: &mut String, x: &Scale, y: &Scale) {
-        let (name, color) = (escape(&self.name), self.style.color);
-        put(svg, format!(r#"<g class="series" data-name="{name}">"#));
-        let path = |points: &[(f64, f64)]| {
-            let places =
-                points.iter().map(|(a, b)| format!("{:.1} {:.1}", x.place(*a), y.place(*b)));
-            places.collect::<Vec<_>>().join("L")
-        };
-        if self.theory.len() > 1 {
-            put(
-                svg,
-                format!(
-                    r#"<path d="M{}" fill="none" stroke="{color}" stroke-width="1.4" stroke-opacity="0.65"/>"#,
-                    path(&self.theory)
-                ),
-            );
+    fn lines(&self, svg: &mut String, parts: &[Striped], pen: &str) {
+        for part in parts {
+            let (path, color, dashes) = (path(&part.corners), self.style.color, part.dashes());
+            put(svg, format!(r#"<path d="M{path}" fill="none" stroke="{color}" {pen}{dashes}/>"#));
         }
-        if self.joined && self.measured.len() > 1 {
-            put(
-                svg,
-                format!(
-                    r#"<path d="M{}" fill="none" stroke="{color}" stroke-width="1.8"/>"#,
-                    path(&self.measured)
-                ),
-            );
-        }
-        for (a, b) in &self.measured {
-            put(svg, self.style.marker.draw(x.place(*a), y.place(*b), color));
-        }
-        put(svg, "</g>".to_owned());
     }
+}
+
+fn path(corners: &[Place]) -> String {
+    let places = corners.iter().map(|(x, y)| format!("{x:.1} {y:.1}"));
+    places.collect::<Vec<_>>().join("L")
 }
 
 impl Marker {
@@ -319,7 +359,7 @@ mod tests {
 
     #[test]
     fn log_scales_put_decades_at_equal_distances() {
-        let scale = Scale::new([1.0, 10.0, 100.0].into_iter(), true, 0.0, 100.0);
+        let scale = Scale::new([1.0, 10.0, 100.0].into_iter(), Span::Log, 0.0, 100.0);
         let places = [1.0, 10.0, 100.0].map(|value| scale.place(value));
         assert!((places[1] - places[0] - (places[2] - places[1])).abs() < 1e-9);
         assert!(scale.ticks().iter().filter(|(_, labelled)| *labelled).count() >= 3);
@@ -335,7 +375,7 @@ mod tests {
             measured: vec![(1.0, 5.0), (2.0, 5.0)],
             joined: true,
         });
-        let axis = |label| Axis { label, log: false, ticks: Vec::new() };
+        let axis = |label| Axis { label, span: Span::FromZero, ticks: Vec::new() };
         let plot = Plot {
             title: "a < b".to_owned(),
             x: axis("x"),
@@ -354,6 +394,14 @@ mod tests {
         places.sort_by(f64::total_cmp);
         assert_eq!(places.len(), 20);
         assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= NAME_HEIGHT - 0.2));
+    }
+
+    #[test]
+    fn a_fitted_axis_shows_small_differences() {
+        let scale = Scale::new([0.9985, 1.0].into_iter(), Span::Fitted, 0.0, 100.0);
+        assert!(scale.place(0.9985) < 10.0 && scale.place(1.0) > 90.0);
+        let labels: Vec<_> = scale.ticks().iter().map(|(value, _)| scale.label(*value)).collect();
+        assert_eq!(labels, ["0.9985", "0.9990", "0.9995", "1.0000"]);
     }
 
     #[test]

@@ -4,15 +4,17 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use mutua_algorithms::{NodeId, Other, QuorumKind, SetsOf, Settings, Setup, Topology, registry};
+use mutua_algorithms::{
+    NodeId, Other, QuorumKind, SetsOf, Settings, Setup, Structure, Topology, registry,
+};
 
-use crate::exit::usage;
+use crate::{exit::usage, names};
 
 /// Processes, variant and structure.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SystemArguments {
     /// How many processes contend.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = count)]
     pub(crate) nodes: Option<u32>,
 
     /// Choose a variant; `mutua algorithms NAME` lists them.
@@ -38,8 +40,10 @@ pub(crate) struct SystemArguments {
 }
 
 impl SystemArguments {
-    /// The setup that these arguments describe, `nodes` being the default number of processes.
-    pub(crate) fn setup(&self, nodes: u32) -> Result<Setup> {
+    /// The setup of this algorithm that the arguments describe, `nodes` being the default number of
+    /// processes.
+    pub(crate) fn setup(&self, algorithm: &str, nodes: u32) -> Result<Setup> {
+        self.check_structure(algorithm)?;
         let mut setup = Setup::new(self.nodes.unwrap_or(nodes));
         setup.holder = NodeId(self.holder);
         setup.inside = self.inside;
@@ -56,12 +60,48 @@ impl SystemArguments {
         Ok(setup)
     }
 
+    /// An option that changes nothing would only seem to have been taken.
+    fn check_structure(&self, algorithm: &str) -> Result<()> {
+        let structure = names::algorithm(algorithm)?.structure;
+        for (given, option, what, needed) in [
+            (self.topology.is_some(), "--topology", "tree", Structure::Tree),
+            (self.quorums.is_some(), "--quorums", "quorums", Structure::Quorums),
+        ] {
+            if given && structure != needed {
+                let all = registry::ALGORITHMS.iter().filter(|about| about.structure == needed);
+                let all: Vec<_> = all.map(|about| about.name).collect();
+                return Err(usage(format!(
+                    "{option} means nothing to {algorithm}, which has no {what}; it is for {}",
+                    all.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
     fn settings(&self) -> Result<Settings> {
         let mut settings = Settings::default();
         for option in &self.with {
+            let before = settings.clone();
             settings.parse(option).map_err(|error| usage(error.to_string()))?;
+            let mut changed = before.iter().filter(|(key, _)| settings.get(key) != before.get(key));
+            if let Some((key, value)) = changed.next() {
+                return Err(usage(format!(
+                    "--with {key}={value} and --with {option}: give one of them"
+                )));
+            }
         }
         Ok(settings)
+    }
+}
+
+/// Reads a number of processes.
+pub(crate) fn count(text: &str) -> Result<u32, String> {
+    match text.trim().parse::<u32>() {
+        Ok(count) if count > 0 => Ok(count),
+        Ok(_) | Err(_) => {
+            Err(format!("a whole number is wanted, at least 1 and at most {}", u32::MAX))
+        }
     }
 }
 
@@ -89,11 +129,7 @@ fn quorums(kind: &str) -> Result<QuorumKind> {
         "plane" => Ok(QuorumKind::Plane),
         "majority" => Ok(QuorumKind::Majority),
         "tree" => Ok(QuorumKind::Tree),
-        _ => Err(crate::names::unknown(
-            "kind of quorums",
-            kind,
-            ["grid", "plane", "majority", "tree"],
-        )),
+        _ => Err(names::unknown("kind of quorums", kind, ["grid", "plane", "majority", "tree"])),
     }
 }
 
@@ -159,15 +195,15 @@ mod tests {
     fn sets_come_from_the_file_that_the_option_names() {
         let path = std::env::temp_dir().join(format!("mutua-sets-{}", std::process::id()));
         fs::write(&path, "0: request 0 1 inform 0 1\n1: request 0 1 inform 0 1").unwrap();
-        let setup = arguments(&format!("sets={}", path.display())).setup(5);
+        let setup = arguments(&format!("sets={}", path.display())).setup("sanders", 5);
         fs::remove_file(&path).unwrap();
         assert_eq!(setup.unwrap().sets.map(|sets| sets.nodes()), Some(2));
     }
 
     #[test]
     fn a_name_of_sets_is_no_file_and_a_file_that_is_not_there_is_bad_usage() {
-        assert_eq!(arguments("sets=central").setup(5).unwrap().sets, None);
-        let refusal = arguments("sets=/no/such/file").setup(5).unwrap_err();
+        assert_eq!(arguments("sets=central").setup("sanders", 5).unwrap().sets, None);
+        let refusal = arguments("sets=/no/such/file").setup("sanders", 5).unwrap_err();
         assert!(refusal.downcast_ref::<crate::exit::Usage>().is_some());
         assert!(refusal.to_string().contains("`/no/such/file`"), "{refusal}");
     }

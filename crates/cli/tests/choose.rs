@@ -97,12 +97,34 @@ fn a_comparison_is_written_and_goes_on_where_it_was_stopped() {
 }
 
 #[test]
+fn a_control_that_fails_is_noted_and_what_is_cut_off_is_marked() {
+    let out = directory("cut");
+    let run = "compare maekawa-basic bakery central --nodes 4,16 --at 4 --loads 3 --runs 2 \
+               --hold 1ms,lognormal:2ms,0.5 --entries 300 --max-events 20000 --out";
+    let run: Vec<_> = run.split_whitespace().collect();
+    let output = mutua(&format!("{} {}", run.join(" "), out.display()));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = fs::read_to_string(out.join("report.html")).expect("the page");
+    assert!(page.contains("The negative controls failed, as they should: maekawa-basic"));
+    assert!(page.contains("lognormal:2ms,0.5 inside") && page.contains("cut off after"));
+    let table = fs::read_to_string(out.join("results.csv")).expect("the table");
+    let names = table.lines().next().expect("a header");
+    assert!(names.contains("sync_delay,sync_delay_95,") && names.contains("jain,jain_95,"));
+    let cut = |line: &&str| line.starts_with("bakery,16,saturated,1ms,");
+    let cut = table.lines().find(cut).expect("the cell");
+    assert!(cut.ends_with(",cut off,") && cut.contains(",,,,,,,,,,,,"), "{cut}");
+    fs::remove_dir_all(out).expect("cleaned up");
+}
+
+#[test]
 fn bad_grids_are_refused() {
     for (arguments, expected) in [
         ("compare raymnd", "did you mean"),
         ("compare --nodes 0", "at least 1"),
         ("compare --loads 0", "above 0"),
         ("compare --hold never", "such as 1ms"),
+        ("compare --hold 1ms,never", "such as 1ms"),
+        ("compare --nodes 3,abc", "a whole number is wanted"),
         ("choose --nodes 0", "at least 1"),
         ("choose --hot 99", "give 1 to 10"),
         ("choose --regions 4,4 --wan 10ms", "regions for 8 processes"),

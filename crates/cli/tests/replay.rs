@@ -96,7 +96,7 @@ fn trace_and_picture_are_written() {
     assert_eq!(broken.status.code(), Some(64));
     assert!(stderr(&broken).contains("line 5: unknown variant `leap`"), "{}", stderr(&broken));
     let nowhere = mutua(&["replay", "chain-of-three", "--trace", "/nowhere/at/all"]);
-    assert_eq!(nowhere.status.code(), Some(1));
+    assert_eq!(nowhere.status.code(), Some(73));
     assert!(stderr(&nowhere).contains("cannot write the trace to /nowhere/at/all"));
 }
 
@@ -126,4 +126,21 @@ fn bad_usage_is_64_with_what_would_be_right() {
     assert_eq!(no_script.status.code(), Some(64));
     assert!(stderr(&no_script).contains("line 3: `A jumps` is no step of a script"));
     assert_eq!(mutua(&["replay", "--trace", "x"]).status.code(), Some(64));
+}
+
+#[test]
+fn a_file_is_compared_with_the_trace_below_it() {
+    let script = "algorithm central\nprocesses 1 2 3\n1 requests\n---\n  0  nothing of the kind\n";
+    let path = file("changed.script");
+    fs::write(&path, script).expect("a script");
+    let name = path.to_str().expect("a name");
+    let output = mutua(&["replay", name]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let told = stdout(&output);
+    assert!(told.contains("THE TRACE DIFFERS from the one below the script, in its line 1"));
+    assert!(told.contains("there: 0  nothing of the kind\n  now:   0  "), "{told}");
+    let json: Value = serde_json::from_slice(&mutua(&["replay", name, "--json"]).stdout).expect("");
+    assert_eq!(json["holds"], false);
+    fs::write(&path, script.split("---").next().expect("the script alone")).expect("a script");
+    assert_eq!(mutua(&["replay", name]).status.code(), Some(0));
 }

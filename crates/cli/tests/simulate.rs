@@ -40,6 +40,45 @@ fn scripts_find_the_figures_that_they_need() {
 }
 
 #[test]
+fn theory_is_silent_where_its_assumptions_do_not_hold() {
+    let silent = |run: &str| {
+        let found = json(&format!("simulate lamport --nodes 4 --entries 40 {run}"));
+        assert_eq!(found["theory"]["messages"], Value::Null, "{run}");
+        found["no_theory"].as_str().expect("a reason").to_owned()
+    };
+    assert!(silent("--load saturated --hold 0.1ms").contains("T/2"));
+    assert!(silent("--load saturated --latency exp:1ms").contains("constant"));
+    assert!(silent("--load light --latency 0ms").contains("which is 0"));
+}
+
+#[test]
+fn without_an_entry_there_is_no_figure_and_alone_there_are_zeros() {
+    let none = json("simulate central --nodes 3 --loss 1 --entries 10");
+    assert_eq!((&none["entries"], &none["messages_per_entry"]), (&0.into(), &Value::Null));
+    assert_eq!((&none["bytes_per_entry"], &none["jain"]), (&Value::Null, &Value::Null));
+    let alone = mutua("simulate lamport --nodes 1 --entries 10");
+    assert!(!String::from_utf8_lossy(&alone.stdout).contains("-0.0000"));
+}
+
+#[test]
+fn several_runs_have_one_hash_and_name_their_seeds() {
+    let run = "simulate raymond --nodes 4 --entries 20 --seed 3";
+    let both = json(&format!("{run} --runs 2"));
+    assert_eq!(both["seeds"], serde_json::json!([3, 4]));
+    assert_ne!(both["trace_hash"], json(run)["trace_hash"]);
+    assert_eq!(both["trace_hash"], json(&format!("{run} --runs 2"))["trace_hash"]);
+}
+
+#[test]
+fn systems_that_cannot_fit_are_refused_before_they_are_made() {
+    for run in ["lamport --nodes 100000", "raymond --nodes 4000000000", "bully --nodes 100000"] {
+        let output = mutua(&format!("simulate {run}"));
+        assert_eq!(output.status.code(), Some(64), "{run}");
+        assert!(stderr(&output).contains("the limit is 8 GiB"), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn structures_are_taken_from_the_command_line() {
     let star = "simulate raymond --nodes 9 --load saturated --entries 90 --topology star";
     assert_eq!(json(star)["messages_per_entry"], 4.0 * 8.0 / 9.0);
@@ -98,6 +137,17 @@ fn a_run_is_drawn() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_no_violation() {
+    for option in ["--trace", "--diagram"] {
+        let output = mutua(&format!("simulate central --entries 5 {option} /no/such/folder/file"));
+        assert_eq!(output.status.code(), Some(73), "{}", stderr(&output));
+        assert!(stderr(&output).contains("/no/such/folder/file"));
+    }
+    let help = mutua("simulate --help");
+    assert!(String::from_utf8_lossy(&help.stdout).contains("73 a file cannot be written"));
+}
+
+#[test]
 fn bad_input_is_told_what_is_allowed() {
     for (arguments, expected) in [
         ("simulate raymnd", "did you mean `raymond`"),
@@ -114,10 +164,38 @@ fn bad_input_is_told_what_is_allowed() {
         ("simulate bully --entries 5", "not for bully"),
         ("simulate bully --nodes 3 --starters 7", "0 to 2"),
         ("simulate raymond --topology kary:0", "at least 1"),
+        ("simulate central --topology star", "it is for raymond, neilsen-mizuno"),
+        ("simulate raymond --quorums grid", "it is for maekawa"),
+        ("simulate central --with queue=clock --with queue=arrival", "give one of them"),
+        ("simulate central --nodes -3", "a whole number is wanted, at least 1"),
+        ("simulate central --nodes abc", "a whole number is wanted, at least 1"),
+        ("simulate central --nodes 99999999999", "at most 4294967295"),
+        ("simulate central --partition 20ms..10ms:0", "must end after it begins"),
+        ("simulate maekawa --quorums plane --nodes 3", "the nearest is 7"),
     ] {
         let output = mutua(arguments);
         assert_eq!(output.status.code(), Some(64), "{arguments}: {}", stderr(&output));
         assert!(stderr(&output).contains(expected), "{arguments}: {}", stderr(&output));
         assert!(output.stdout.is_empty(), "{arguments}");
     }
+}
+
+#[test]
+fn a_daemon_runs_dijkstras_ring_until_it_settles_or_shows_that_it_does_not() {
+    let ring = "simulate dijkstra --with daemon=";
+    let settled = json(&format!("{ring}central --nodes 6 --runs 5"));
+    assert_eq!((&settled["settled"], &settled["runs"]), (&true.into(), &5.into()));
+    assert!(settled["settling_steps"].as_f64() > Some(0.0));
+    assert_ne!(settled["trace_hash"], json("simulate dijkstra --nodes 6")["trace_hash"]);
+    let run = format!("{ring}synchronous --with k=2 --flags 0,1,0,1");
+    assert_eq!(mutua(&run).status.code(), Some(1));
+    let found = json(&run);
+    assert_eq!((&found["settled"], &found["nodes"]), (&false.into(), &4.into()));
+    assert_eq!(found["settling_steps"], Value::Null);
+    assert_eq!(found["violations"][0]["property"], "convergence");
+    for wrong in ["simulate dijkstra --flags 0,1", "simulate raymond --max-steps 5"] {
+        assert_eq!(mutua(wrong).status.code(), Some(64), "{wrong}");
+    }
+    let wrong = mutua(&format!("{ring}central --trace x.jsonl"));
+    assert_eq!(wrong.status.code(), Some(64), "{}", stderr(&wrong));
 }

@@ -207,8 +207,9 @@ impl Scene {
         self.stays.sort_by_key(|stay| (stay.from, stay.to));
         for pair in self.stays.windows(2) {
             let [one, next] = pair else { unreachable!("pairs") };
-            assert!(one.to <= next.from, "{}: {one:?} and {next:?} overlap", self.algorithm);
-            assert!(one.fence < next.fence, "{}: {one:?} before {next:?}", self.algorithm);
+            let who = format!("{}: processes {} and {}", self.algorithm, one.who, next.who);
+            assert!(one.to <= next.from, "{who} overlap: {one:?}, {next:?}");
+            assert!(one.fence < next.fence, "{who} have fences that fall: {one:?}, {next:?}");
         }
         self.stays.len()
     }

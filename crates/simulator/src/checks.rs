@@ -1,12 +1,14 @@
 //! What must hold, looked at all the time.
 
+use std::collections::BTreeMap;
+
 use mutua_algorithms::{Claim, Fence, NodeId};
 use serde::Serialize;
 
 use crate::{ordering::Ordering, world::Client};
 
-/// How many violations are described; all are counted.
-const KEPT: usize = 20;
+/// How many violations of each property are described; all are counted.
+const KEPT: u64 = 5;
 
 /// A property that did not hold.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -44,6 +46,8 @@ pub(crate) struct Checks {
     pub(crate) ordering: Option<Ordering>,
     pub(crate) violations: Vec<Violation>,
     pub(crate) violated: u64,
+    /// How often each property was violated, by its name.
+    pub(crate) violated_by: BTreeMap<&'static str, u64>,
     /// Requests that were granted before one that had happened before them.
     pub(crate) overtakings: u64,
     /// Whether these are violations, or only counted.
@@ -60,6 +64,7 @@ impl Checks {
             ordering,
             violations: Vec::new(),
             violated: 0,
+            violated_by: BTreeMap::new(),
             overtakings: 0,
             ordering_is_claimed,
         }
@@ -116,7 +121,9 @@ impl Checks {
 
     pub(crate) fn violation(&mut self, property: Claim, place: Place, what: String) {
         self.violated += 1;
-        if self.violations.len() < KEPT {
+        let count = self.violated_by.entry(property.name()).or_default();
+        *count += 1;
+        if *count <= KEPT {
             let Place { at, event, node } = place;
             self.violations.push(Violation { property, at, event, node: node.0, what });
         }

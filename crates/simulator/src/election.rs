@@ -67,7 +67,7 @@ pub struct ElectionReport {
 
 #[derive(Debug)]
 enum Event<M> {
-    Deliver { message: M, from: NodeId, to: NodeId },
+    Deliver { message: M, from: NodeId, to: NodeId, kind: u8 },
     Start { node: NodeId },
     Timeout { node: NodeId, timer: Timer, generation: u32 },
     Crash { node: NodeId },
@@ -82,7 +82,14 @@ pub struct ElectionRun<E: Election> {
     nodes: Vec<Node<E>>,
     outbox: Outbox<E::Message>,
     around: Around<E::Message>,
+    /// Whether only the highest that is up may be elected: E1 can be judged at once.
+    highest_wins: bool,
+    /// What did not hold on the way, the first few.
+    violations: Vec<Violation>,
 }
+
+/// How many violations of a run are described.
+const KEPT: usize = 10;
 
 #[derive(Debug)]
 struct Node<E> {
@@ -105,6 +112,8 @@ struct Around<M> {
     /// Messages under way, and starts, crashes and restarts to come.
     busy: u64,
     decided_at: Option<u64>,
+    /// Whom the process that is being told something takes for elected since then.
+    just_elected: Option<NodeId>,
 }
 
 impl<E: Election> ElectionRun<E> {
@@ -129,7 +138,13 @@ impl<E: Election> ElectionRun<E> {
                 handling: plan.handling.unwrap_or((mean / 10.0) as u64 + 1),
                 busy: 0,
                 decided_at: None,
+                just_elected: None,
             },
+            // A coordinator that a higher process has come back to find in office stays right.
+            highest_wins: E::ABOUT.claims.contains(&Claim::Agreement)
+                && (start.settings().get("takeover") != Some("no")
+                    || plan.network.outages.iter().all(|outage| outage.until.is_none())),
+            violations: Vec::new(),
             plan,
             start,
         };
@@ -174,7 +189,11 @@ impl<E: Election> ElectionRun<E> {
 
     fn handle(&mut self, place: usize, event: Event<E::Message>) {
         match event {
-            Event::Deliver { message, from, to } => self.deliver(place, from, to, message),
+            Event::Deliver { message, from, to, kind } => {
+                self.around.busy -= 1;
+                self.around.event(u64::from(kind) + 16, to, u64::from(from.0));
+                self.deliver(place, from, to, message);
+            }
             Event::Start { node } => self.start(node),
             Event::Timeout { node, timer, generation } => self.timeout(node, timer, generation),
             Event::Crash { node } => self.crash(node),
@@ -184,9 +203,6 @@ impl<E: Election> ElectionRun<E> {
 
     fn deliver(&mut self, place: usize, from: NodeId, to: NodeId, message: E::Message) {
         let around = &mut self.around;
-        around.busy -= 1;
-        let kind = around.measures.kind(message.kind()) as u64;
-        around.event(kind + 16, to, u64::from(from.0));
         if !self.nodes[to.index()].up {
             around.measures.lost += 1;
             if let Some(recorder) = &mut around.recorder {
@@ -254,6 +270,25 @@ impl<E: Election> ElectionRun<E> {
         let generations = &mut self.nodes[who.index()].generations;
         let around = &mut self.around;
         self.outbox.drain(|effect| around.perform(who, generations, effect));
+        if let Some(elected) = self.around.just_elected.take().filter(|_| self.highest_wins) {
+            self.judge(who, elected);
+        }
+    }
+
+    /// E1, whenever a process takes somebody for elected: nobody higher is up.
+    fn judge(&mut self, who: NodeId, elected: NodeId) {
+        let higher = self.start.all().filter(|id| *id > elected && self.nodes[id.index()].up);
+        let Some(higher) = higher.last() else { return };
+        if self.violations.len() == KEPT {
+            return;
+        }
+        let what = format!("{who} takes {elected} for elected, and {higher}, who is higher, is up");
+        let (at, event, node) = (self.around.now, self.around.measures.events, who.0);
+        let violation = Violation { property: Claim::Agreement, at, event, node, what };
+        if let Some(recorder) = &mut self.around.recorder {
+            recorder.violation(&violation);
+        }
+        self.violations.push(violation);
     }
 
     fn told(&mut self, who: NodeId, what: impl FnOnce() -> What) {
@@ -275,11 +310,12 @@ impl<E: Election> ElectionRun<E> {
     }
 
     fn report(&mut self) -> ElectionReport {
-        let violations = self.violations();
+        let at_the_end = self.violations_at_the_end();
         let elected = self.elected();
         if let Some(recorder) = &mut self.around.recorder {
-            violations.iter().for_each(|violation| recorder.violation(violation));
+            at_the_end.iter().for_each(|violation| recorder.violation(violation));
         }
+        let violations = std::mem::take(&mut self.violations).into_iter().chain(at_the_end);
         let mean = self.plan.network.mean_latency();
         let measures = &self.around.measures;
         let decided_at = self.around.decided_at.filter(|_| elected.is_some());
@@ -294,7 +330,7 @@ impl<E: Election> ElectionRun<E> {
             elected: elected.map(|node| node.0),
             nonsense: measures.nonsense,
             lost: measures.lost,
-            violations,
+            violations: violations.collect(),
             events: measures.events,
             mean_latency: mean / 1e9,
             trace_hash: measures.hash.text(),
@@ -302,7 +338,7 @@ impl<E: Election> ElectionRun<E> {
     }
 
     /// E1 and E2, at the end of the run.
-    fn violations(&self) -> Vec<Violation> {
+    fn violations_at_the_end(&self) -> Vec<Violation> {
         let mut violations = Vec::new();
         let mut add = |property, node: usize, what| {
             let (at, event) = (self.around.now, self.around.measures.events);
@@ -347,21 +383,24 @@ impl<M: Message> Around<M> {
     fn perform(&mut self, who: NodeId, generations: &mut [u32; 3], effect: Effect<'_, M>) {
         match effect {
             Effect::Send { to, message, lazy } => {
-                self.measures.sends(&message, Time::ZERO, 1);
+                let kind = self.measures.sends(&message, Time::ZERO, 1);
                 if let Some(recorder) = &mut self.recorder {
                     recorder.sends(self.now, (who, None), to, &message, lazy);
                 }
-                self.transmit(who, to, message, lazy);
+                self.transmit((who, to), message, lazy, kind);
             }
             Effect::Multicast { to, message } => {
-                self.measures.sends(&message, Time::ZERO, to.len());
+                let kind = self.measures.sends(&message, Time::ZERO, to.len());
                 if let Some(recorder) = &mut self.recorder {
                     recorder.multicasts(self.now, (who, None), to, &message);
                 }
-                to.iter().for_each(|&to| self.transmit(who, to, message.clone(), false));
+                for &to in to {
+                    self.transmit((who, to), message.clone(), false, kind);
+                }
             }
             Effect::Elected { coordinator } => {
                 self.decided_at = Some(self.now);
+                self.just_elected = Some(coordinator);
                 self.record(who, What::Elected { coordinator });
             }
             Effect::SetTimer { timer, after } => self.set_timer(who, generations, timer, after),
@@ -387,15 +426,16 @@ impl<M: Message> Around<M> {
         self.record(who, What::Timer { timer, after });
     }
 
-    fn transmit(&mut self, from: NodeId, to: NodeId, message: M, lazy: bool) {
+    fn transmit(&mut self, (from, to): (NodeId, NodeId), message: M, lazy: bool, kind: u8) {
+        let event = |message| Event::Deliver { message, from, to, kind };
         match self.links.send(self.now, from, to, lazy) {
-            Fate::Once(at) => self.put_under_way(at, from, to, message),
+            Fate::Once(at) => self.put_under_way(at, from, event(message)),
             Fate::Twice(first, second) => {
                 if let Some(recorder) = &mut self.recorder {
                     recorder.duplicates(self.now, from, to, &message);
                 }
-                self.put_under_way(first, from, to, message.clone());
-                self.put_under_way(second, from, to, message);
+                self.put_under_way(first, from, event(message.clone()));
+                self.put_under_way(second, from, event(message));
             }
             Fate::Lost => {
                 self.measures.lost += 1;
@@ -406,9 +446,9 @@ impl<M: Message> Around<M> {
         }
     }
 
-    fn put_under_way(&mut self, at: u64, from: NodeId, to: NodeId, message: M) {
+    fn put_under_way(&mut self, at: u64, from: NodeId, event: Event<M>) {
         self.busy += 1;
-        let place = self.wheel.push(at, Event::Deliver { message, from, to });
+        let place = self.wheel.push(at, event);
         if let Some(recorder) = &mut self.recorder {
             recorder.goes_to(place, from);
         }

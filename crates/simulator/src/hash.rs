@@ -22,3 +22,17 @@ impl TraceHash {
         format!("{:016x}", mixed ^ (mixed >> 32))
     }
 }
+
+/// One number for several runs, from the texts of theirs in order; that of a single run is its own.
+pub fn combined<'a>(hashes: impl IntoIterator<Item = &'a str>) -> String {
+    let hashes: Vec<_> = hashes.into_iter().collect();
+    if let [single] = hashes.as_slice() {
+        return (*single).to_owned();
+    }
+    let mut all = TraceHash::new();
+    for hash in hashes {
+        let word = u64::from_str_radix(hash, 16).expect("a hash is 16 hexadecimal digits");
+        all.add([word, 0, 0, 0]);
+    }
+    all.text()
+}

@@ -90,25 +90,26 @@ impl Measures {
         }
     }
 
-    /// A message goes to so many at once.
-    pub(crate) fn sends<M: Message>(&mut self, message: &M, clock: Time, recipients: usize) {
+    /// A message goes to so many at once; the number of its kind.
+    pub(crate) fn sends<M: Message>(&mut self, message: &M, clock: Time, recipients: usize) -> u8 {
+        let place = self.kind(message.kind());
         if !self.open {
-            return;
+            return place as u8;
         }
         let recipients = recipients as u64;
         self.messages += recipients;
         self.multicasts += 1;
-        let place = self.kind(message.kind());
         let kind = &mut self.kinds[place];
         kind.count += recipients;
         if kind.weighed < WEIGHED_FIRST || kind.count.is_multiple_of(WEIGHED_OF) {
             kind.weighed += 1;
             kind.bytes += length(message, clock);
         }
+        place as u8
     }
 
     /// The number of a kind, in the order in which they were first seen.
-    pub(crate) fn kind(&mut self, name: &'static str) -> usize {
+    fn kind(&mut self, name: &'static str) -> usize {
         // The text of a kind is nearly always at the same address; comparing it is the exception.
         let same = |known: &KindCount| std::ptr::eq(known.name, name) || known.name == name;
         if let Some(place) = self.kinds.iter().position(same) {

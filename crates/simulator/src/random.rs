@@ -52,6 +52,14 @@ impl Random {
         }
     }
 
+    /// Puts these in a random order, all orders alike (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            let place = self.below(last as u64 + 1);
+            items.swap(last, usize::try_from(place).expect("it is below a length"));
+        }
+    }
+
     /// True with this probability; nothing is drawn for 0.
     pub fn chance(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.unit() < probability

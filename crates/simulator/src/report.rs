@@ -10,7 +10,8 @@ use crate::{
     world::{Client, World},
 };
 
-/// The measures of a run. Delays are in units of the mean latency.
+/// The measures of a run. Delays are in units of the mean latency. Without entries, what is counted
+/// per entry is not a number, and null in JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The algorithm.
@@ -54,10 +55,12 @@ pub struct Report {
     pub nonsense: u64,
     /// Messages that were lost.
     pub lost: u64,
-    /// What did not hold, the first few.
+    /// What did not hold, the first few of each property.
     pub violations: Vec<Violation>,
     /// How much did not hold.
     pub violation_count: u64,
+    /// How often each property did not hold.
+    pub violations_by_property: BTreeMap<&'static str, u64>,
     /// Deliveries, requests, leaves and timers fired, those before and after the measured time
     /// included.
     pub events: u64,
@@ -96,7 +99,7 @@ impl Report {
     ) -> Self {
         let measures = &world.measures;
         let unit = positive(plan.network.mean_latency());
-        let entries = positive(measures.entries as f64);
+        let entries = if measures.entries > 0 { measures.entries as f64 } else { f64::NAN };
         let closed_at = if measures.open { world.now } else { measures.closed_at };
         let time = (closed_at - measures.opened_at) as f64 / 1e9;
         let always_contended = matches!(plan.workload.load, Load::Saturated);
@@ -112,9 +115,11 @@ impl Report {
             messages_by_kind: measures
                 .kinds
                 .iter()
+                .filter(|_| measures.entries > 0)
                 .map(|kind| (kind.name, kind.count as f64 / entries))
                 .collect(),
-            bytes_per_entry: measures.kinds.iter().map(|kind| kind.total_bytes()).sum::<f64>()
+            // From 0: an empty sum of floating point numbers is -0.
+            bytes_per_entry: measures.kinds.iter().fold(0.0, |sum, kind| sum + kind.total_bytes())
                 / entries,
             client_delay: measures.client_delay.mean(unit).filter(|_| !always_contended),
             sync_delay: measures.sync_delay.mean(unit),
@@ -129,6 +134,7 @@ impl Report {
             lost: measures.lost,
             violations: world.checks.violations.clone(),
             violation_count: world.checks.violated,
+            violations_by_property: world.checks.violated_by.clone(),
             events: measures.events,
             mean_latency: plan.network.mean_latency() / 1e9,
             virtual_seconds: time,
@@ -160,7 +166,7 @@ fn jain<'a, 'b: 'a>(clients: impl Iterator<Item = &'a &'b Client>) -> f64 {
         sum += entries;
         squares += entries * entries;
     }
-    if squares == 0.0 { 1.0 } else { sum * sum / (count * squares) }
+    if squares == 0.0 { f64::NAN } else { sum * sum / (count * squares) }
 }
 
 /// What can be divided by.

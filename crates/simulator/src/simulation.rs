@@ -218,11 +218,10 @@ impl<M: Mutex> Simulation<M> {
     fn deliver(&mut self, place: usize, parcel: Parcel<M::Message>) {
         let world = &mut self.world;
         world.busy -= u64::from(!parcel.lazy);
-        let kind = world.measures.kind(mutua_algorithms::Message::kind(&parcel.message));
-        let Parcel { from, to, sent, .. } = parcel;
+        let Parcel { from, to, sent, kind, .. } = parcel;
         world.measures.event([
             world.now,
-            (kind as u64 + 16) << 32 | u64::from(to.0),
+            (u64::from(kind) + 16) << 32 | u64::from(to.0),
             u64::from(from.0),
             sent.number(),
         ]);
@@ -329,7 +328,8 @@ impl<M: Mutex> Simulation<M> {
 
     fn end(&mut self) {
         let waits = |node: &&Node<M>| node.client.phase == Phase::Requesting;
-        let waiting = self.nodes.iter().filter(waits).map(|node| node.process.id());
+        let since = |node: &Node<M>| (node.process.id(), node.client.entries_before);
+        let waiting = self.nodes.iter().filter(waits).map(since);
         self.world.end(waiting);
     }
 }

@@ -20,8 +20,10 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The mean over independent runs; none of no runs.
+    /// The mean over independent runs; none of no runs. A run without a figure (not a number)
+    /// does not count.
     pub fn of(samples: &[f64]) -> Option<Self> {
+        let samples: Vec<_> = samples.iter().copied().filter(|sample| sample.is_finite()).collect();
         let count = samples.len();
         let mean = samples.iter().sum::<f64>() / count as f64;
         match count {
@@ -49,5 +51,7 @@ mod tests {
         assert!((interval.half_width.unwrap() - 4.303 / 3f64.sqrt()).abs() < 1e-9);
         assert_eq!(Interval::of(&[2.0]).unwrap().half_width, None);
         assert_eq!(Interval::of(&[]), None);
+        assert_eq!(Interval::of(&[f64::NAN, 3.0]).unwrap().mean, 3.0);
+        assert_eq!(Interval::of(&[f64::NAN]), None);
     }
 }

@@ -115,12 +115,29 @@ fn light(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
             let messages = mean(harmonic(setup.nodes - 1), "H(N-1)");
             Theory::new().messages(messages.clone()).multicasts(messages.clone()).client(messages)
         }
-        "maekawa" => Theory::new()
-            .messages(mean(3.0 * (mean_quorum(setup)? - 1.0), "3(K-1)"))
-            .client(exact(round_trip, "2")),
-        "majority" => {
-            Theory::new().messages(exact(3.0 * (n - 1.0), "3(N-1)")).client(exact(round_trip, "2"))
+        "sanders" => match setup.settings.get("sets").unwrap_or("ricart-agrawala") {
+            "ricart-agrawala" => return light("ricart-agrawala", setup, n),
+            "maekawa" => return light("maekawa", setup, n),
+            "central" => Theory::new()
+                .messages(mean(3.0 * not_holder, "3(N-1)/N"))
+                .multicasts(mean(3.0 * not_holder, "3(N-1)/N"))
+                .client(mean(2.0 * not_holder, "2(N-1)/N")),
+            _ => return None,
+        },
+        "maekawa" | "maekawa-basic" => {
+            let quorum = mean_quorum(setup)?;
+            Theory::new()
+                .messages(mean(3.0 * (quorum - 1.0), "3(K-1)"))
+                .multicasts(mean(if alone { 0.0 } else { quorum + 1.0 }, "K+1"))
+                .client(exact(round_trip, "2"))
         }
+        "majority" => Theory::new()
+            .messages(exact(3.0 * (n - 1.0), "3(N-1)"))
+            .multicasts(exact(if alone { 0.0 } else { n + 1.0 }, "N+1"))
+            .client(exact(round_trip, "2")),
+        "bakery-naive" if !chosen("registers", "push") => Theory::new()
+            .messages(exact(4.0 * (n - 1.0), "4(N-1)"))
+            .client(exact(round_trip + 2.0 * (n - 1.0), "2+2(N-1)")),
         "bakery" if chosen("registers", "push") => Theory::new()
             .messages(exact(6.0 * (n - 1.0), "6(N-1)"))
             .client(exact(2.0 * round_trip, "4")),
@@ -141,7 +158,12 @@ fn saturated(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
     let theory = match name {
         "central" if chosen("refusal", "denied") => {
             let share = if chosen("coordinator", "member") { not_holder } else { 1.0 };
-            Theory::new().messages(exact(4.0 * share, "4")).sync(exact(2.0 * share, "2"))
+            let member = share < 1.0;
+            let (messages, sync) = if member { ("4(N-1)/N", "2(N-1)/N") } else { ("4", "2") };
+            Theory::new()
+                .messages(exact(4.0 * share, messages))
+                .multicasts(exact(4.0 * share, messages))
+                .sync(exact(2.0 * share, sync))
         }
         "central" if chosen("coordinator", "member") => Theory::new()
             .messages(exact(3.0 * not_holder, "3(N-1)/N"))
@@ -151,7 +173,7 @@ fn saturated(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
             .messages(exact(3.0, "3"))
             .multicasts(exact(3.0, "3"))
             .sync(exact(2.0, "2")),
-        "le-lann" => Theory::new()
+        "le-lann" | "dijkstra" => Theory::new()
             .messages(exact(1.0, "1"))
             .multicasts(exact(1.0, "1"))
             .sync(exact(1.0, "1")),
@@ -164,9 +186,10 @@ fn saturated(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
             .messages(exact(2.0 * (n - 1.0), "2(N-1)"))
             .multicasts(exact(n, "N"))
             .sync(exact(1.0, "1")),
-        "carvalho-roucairol" => {
-            Theory::new().messages(exact(2.0 * (n - 1.0), "2(N-1)")).sync(exact(1.0, "1"))
-        }
+        "carvalho-roucairol" => Theory::new()
+            .messages(exact(2.0 * (n - 1.0), "2(N-1)"))
+            .multicasts(exact(n, "N"))
+            .sync(exact(1.0, "1")),
         "suzuki-kasami" | "ricart-agrawala-token" => {
             Theory::new().messages(exact(n, "N")).multicasts(exact(2.0, "2")).sync(exact(1.0, "1"))
         }
@@ -176,6 +199,10 @@ fn saturated(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
             .sync(exact(2.0 * not_holder, "2(N-1)/N")),
         "neilsen-mizuno" => Theory::new().messages(bound(3.0, "below 3")).sync(exact(1.0, "1")),
         "naimi-trehel" => Theory::new().messages(bound(4.0, "below 4")).sync(exact(1.0, "1")),
+        // A vote is given back without being told FAILED, so nobody is told.
+        "maekawa" if chosen("resolution", "reject") => Theory::new()
+            .messages(mean(3.0 * (mean_quorum(setup)? - 1.0), "3(K-1)"))
+            .sync(bound(2.0, "2 with a third-party voter, else 1")),
         "maekawa" => Theory::new()
             .messages(mean(4.0 * (mean_quorum(setup)? - 1.0), "4(K-1)"))
             .sync(bound(2.0, "2 with a third-party voter, else 1")),

@@ -19,6 +19,8 @@ const NONE: u32 = u32::MAX;
 pub struct Wheel<T> {
     now: u64,
     levels: Vec<Level>,
+    /// A bit per level that is not empty.
+    filled: u32,
     /// Time and successor of every event; apart from `items`, so that moving an event down a level
     /// touches 16 bytes.
     links: Vec<Link>,
@@ -61,6 +63,7 @@ impl<T> Wheel<T> {
         Self {
             now: 0,
             levels: (0..LEVELS).map(|_| Level::new()).collect(),
+            filled: 0,
             links: Vec::new(),
             items: Vec::new(),
             free: NONE,
@@ -95,7 +98,10 @@ impl<T> Wheel<T> {
     /// Takes out the next event: its time, its place and what it is.
     pub fn pop(&mut self) -> Option<(u64, usize, T)> {
         loop {
-            let level = self.levels.iter().position(|level| level.summary != 0)?;
+            if self.filled == 0 {
+                return None;
+            }
+            let level = self.filled.trailing_zeros() as usize;
             let slot = self.levels[level].first_occupied();
             let List { first, last } = self.levels[level].slots[slot];
             if level == 0 || first == last {
@@ -115,7 +121,7 @@ impl<T> Wheel<T> {
         self.free = place;
         self.levels[level].slots[slot].first = next;
         if next == NONE {
-            self.levels[level].clear(slot);
+            self.clear(level, slot);
         }
         self.now = time;
         self.len -= 1;
@@ -123,17 +129,35 @@ impl<T> Wheel<T> {
         (time, place as usize, item)
     }
 
-    /// Goes to the beginning of the slot and spreads its events over the levels below.
+    /// Goes to the earliest event of the slot and spreads the slot over the levels below. Those of
+    /// the same time end up at the lowest level at once, however far down that is.
     fn move_down(&mut self, level: usize, slot: usize) {
-        let shift = DIGIT_BITS * u32::try_from(level).expect("six levels");
-        let below = (1 << shift) - 1;
-        let mut place = self.levels[level].slots[slot].first;
-        self.levels[level].clear(slot);
-        self.now = self.links[place as usize].time & !below;
+        let first = self.levels[level].slots[slot].first;
+        self.clear(level, slot);
+        self.now = self.earliest(first);
+        let mut place = first;
         while place != NONE {
             let next = self.links[place as usize].next;
             self.append(place);
             place = next;
+        }
+    }
+
+    /// The earliest time in a list.
+    fn earliest(&self, first: u32) -> u64 {
+        let (mut place, mut earliest) = (first, u64::MAX);
+        while place != NONE {
+            let link = &self.links[place as usize];
+            earliest = earliest.min(link.time);
+            place = link.next;
+        }
+        earliest
+    }
+
+    fn clear(&mut self, level: usize, slot: usize) {
+        self.levels[level].clear(slot);
+        if self.levels[level].summary == 0 {
+            self.filled &= !(1 << level);
         }
     }
 
@@ -159,6 +183,7 @@ impl<T> Wheel<T> {
         let level = (highest_difference / DIGIT_BITS) as usize;
         let digit = link.time >> (DIGIT_BITS as usize * level);
         let slot = digit as usize % SLOTS;
+        self.filled |= 1 << level;
         let last = self.levels[level].append(slot, place);
         if last != NONE {
             self.links[last as usize].next = place;

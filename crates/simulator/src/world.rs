@@ -31,6 +31,8 @@ pub(crate) struct Parcel<M> {
     pub(crate) from: NodeId,
     pub(crate) to: NodeId,
     pub(crate) lazy: bool,
+    /// The number of the message's kind.
+    pub(crate) kind: u8,
 }
 
 /// A process's client, and what is measured of it.
@@ -38,7 +40,7 @@ pub(crate) struct Parcel<M> {
 pub(crate) struct Client {
     pub(crate) requested_at: u64,
     pub(crate) entered_at: u64,
-    entries_before: u64,
+    pub(crate) entries_before: u64,
     pub(crate) waited: u64,
     pub(crate) entries: u64,
     pub(crate) sent: u64,
@@ -320,17 +322,30 @@ impl<M: Message> World<M> {
         self.stage = Stage::Over;
     }
 
-    /// Nothing more will happen, or nothing that helps: who waits now waits for ever.
-    pub(crate) fn end(&mut self, waiting: impl Iterator<Item = NodeId>) {
+    /// Nothing more will happen, or nothing that helps: who waits now, having asked after so many
+    /// entries, waits for ever.
+    pub(crate) fn end(&mut self, waiting: impl Iterator<Item = (NodeId, u64)>) {
         self.measures.close(self.now);
+        // Once nobody asks any more, an end without events tells nothing of why: whoever was passed
+        // twice by everybody was starved by those who still entered.
+        let draining = self.stage == Stage::Draining;
         self.stage = Stage::Over;
-        let waiting: Vec<_> = waiting.collect();
+        let contenders = u64::from(self.clients.active().end);
+        let entries = self.measures.entries_in_all;
+        let is_starved = |asked_after: u64| draining && entries - asked_after > 2 * contenders;
+        let (starved, stuck): (Vec<_>, Vec<_>) = waiting.partition(|&(_, since)| is_starved(since));
+        let stopped = if self.wheel.is_empty() { Claim::DeadlockFree } else { Claim::Liveness };
+        for (claim, waiting) in [(stopped, stuck), (Claim::Liveness, starved)] {
+            self.waits_for_ever(claim, waiting.into_iter().map(|(node, _)| node).collect());
+        }
+    }
+
+    fn waits_for_ever(&mut self, claim: Claim, waiting: Vec<NodeId>) {
         if let Some(&first) = waiting.first() {
             let names: Vec<_> = waiting.iter().take(5).map(NodeId::to_string).collect();
             let more = if waiting.len() > 5 { ", ..." } else { "" };
             let count = waiting.len();
             let what = format!("{count} wait for ever: {}{more}", names.join(", "));
-            let claim = if self.wheel.is_empty() { Claim::DeadlockFree } else { Claim::Liveness };
             let violated = self.checks.violations.len();
             self.checks.violation(claim, self.place(first), what);
             self.record_violations(violated);
@@ -342,16 +357,16 @@ impl<M: Message> World<M> {
     pub(crate) fn perform(&mut self, step: Step, client: &mut Client, effect: Effect<'_, M>) {
         match effect {
             Effect::Send { to, message, lazy } => {
-                self.measures.sends(&message, step.clock, 1);
+                let kind = self.measures.sends(&message, step.clock, 1);
                 client.sent += u64::from(self.measures.open);
                 if let Some(recorder) = &mut self.recorder {
                     recorder.sends(self.now, step.sender(), to, &message, lazy);
                 }
                 let sent = step.clock;
-                self.transmit(Parcel { message, sent, from: step.who, to, lazy });
+                self.transmit(Parcel { message, sent, from: step.who, to, lazy, kind });
             }
             Effect::Multicast { to, message } => {
-                self.measures.sends(&message, step.clock, to.len());
+                let kind = self.measures.sends(&message, step.clock, to.len());
                 client.sent += if self.measures.open { to.len() as u64 } else { 0 };
                 if let Some(recorder) = &mut self.recorder {
                     recorder.multicasts(self.now, step.sender(), to, &message);
@@ -359,7 +374,7 @@ impl<M: Message> World<M> {
                 let (sent, from) = (step.clock, step.who);
                 for &to in to {
                     let message = message.clone();
-                    self.transmit(Parcel { message, sent, from, to, lazy: false });
+                    self.transmit(Parcel { message, sent, from, to, lazy: false, kind });
                 }
             }
             Effect::Enter => self.enters(step, client),

@@ -1,7 +1,9 @@
 //! What is broken is found broken, and what is not is not.
 
 use mutua_algorithms::{Claim, Kind, Links, NodeId, Setup, registry};
-use mutua_simulator::{Distribution, Load, Network, Outage, Plan, Report, Who, Workload, simulate};
+use mutua_simulator::{
+    Distribution, Load, Network, Outage, Partition, Plan, Report, Who, Workload, simulate,
+};
 
 const T: u64 = 1_000_000;
 
@@ -82,6 +84,17 @@ fn a_lost_message_stops_everybody() {
     for name in ["ricart-agrawala", "raymond", "central", "le-lann"] {
         assert!(is_violated(name, &plan, &[Claim::DeadlockFree, Claim::Liveness]), "{name}");
     }
+}
+
+#[test]
+fn who_is_forgotten_while_others_enter_starves_and_who_nobody_passes_is_stuck() {
+    // The first request of process 2 is lost with its link; the others go on to the end.
+    let mut plan = contended(Setup::new(4), Distribution::Constant(T));
+    let group = [NodeId(2)].into_iter().collect();
+    plan.network.partitions = vec![Partition { from: 0, until: u64::MAX, group }];
+    let report = run("central", &plan);
+    let found: Vec<_> = report.violations.iter().map(|violation| violation.property).collect();
+    assert_eq!(found, [Claim::Liveness], "{:?}", report.violations);
 }
 
 #[test]

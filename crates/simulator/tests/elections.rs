@@ -1,7 +1,9 @@
 //! Elections: messages, turn-around, E1 and E2.
 
 use mutua_algorithms::{Claim, Kind, NodeId, Setup, registry};
-use mutua_simulator::{Distribution, ElectionPlan, ElectionReport, Network, Outage, elect};
+use mutua_simulator::{
+    Distribution, ElectionPlan, ElectionReport, Network, Outage, elect, election_theory,
+};
 
 const T: u64 = 1_000_000;
 
@@ -70,6 +72,33 @@ fn the_ring_election_costs_what_the_textbook_says() {
 }
 
 #[test]
+fn elections_cost_what_theory_says_whoever_starts() {
+    let costs = |name: &str, plan: &ElectionPlan| {
+        let expected = election_theory(name, plan).expect("theory knows this");
+        let found = run(name, plan).messages as f64;
+        assert_eq!(found, expected.value, "{name}, {} by {:?}", plan.setup.nodes, plan.starters);
+    };
+    for nodes in [2, 3, 6, 10] {
+        let all: Vec<_> = (0..nodes).collect();
+        for falls in [false, true] {
+            let order = (0..nodes).rev().map(NodeId).collect();
+            let mut ring = plan(nodes, &all);
+            ring.setup.ring = Some(order).filter(|_| falls);
+            costs("chang-roberts", &ring);
+            for starter in 0..nodes {
+                ring.starters = vec![NodeId(starter)];
+                costs("chang-roberts", &ring);
+            }
+        }
+        for starter in 0..nodes - 1 {
+            let mut bully = plan(nodes, &[starter]);
+            bully.setup.crashed = vec![NodeId(nodes - 1)];
+            costs("bully", &bully);
+        }
+    }
+}
+
+#[test]
 fn the_ring_election_costs_2n_minus_1_before_the_announcement_if_all_start_in_rising_order() {
     for nodes in [2, 5, 10, 31] {
         let all: Vec<_> = (0..nodes).collect();
@@ -99,4 +128,32 @@ fn a_process_that_comes_back_takes_over_if_it_is_the_highest() {
     assert_eq!(run("bully", &plan).elected, Some(4));
     plan.setup.settings.set("takeover", "no");
     assert_eq!(run("bully", &plan).elected, Some(3));
+}
+
+#[test]
+fn who_elects_itself_below_one_that_is_up_is_caught_when_it_does() {
+    let mut plan = plan(5, &[0]);
+    plan.setup.crashed = vec![NodeId(4)];
+    plan.transmission = Some(T / 2);
+    let report = run("bully", &plan);
+    // In the end all agree; on the way those whose answers came too late took the office.
+    assert_eq!(report.elected, Some(3));
+    let first = &report.violations[0];
+    assert_eq!((first.property, first.node), (Claim::Agreement, 0));
+    assert!(first.what.contains("3, who is higher, is up"), "{}", first.what);
+    assert!(first.at > 0 && first.at < 3 * T, "{}", first.at);
+}
+
+#[test]
+fn all_starters_on_a_descending_ring_cost_the_worst_case_and_on_an_ascending_one_the_best() {
+    for nodes in [2u32, 5, 10, 31] {
+        let all: Vec<_> = (0..nodes).collect();
+        let mut plan = plan(nodes, &all);
+        let best = run("chang-roberts", &plan).messages_by_kind["election"];
+        assert_eq!(best, u64::from(2 * nodes - 1));
+        plan.setup.ring = Some((0..nodes).rev().map(NodeId).collect());
+        let worst = run("chang-roberts", &plan);
+        assert_eq!(worst.messages_by_kind["election"], u64::from(nodes * (nodes + 1) / 2));
+        assert_eq!((worst.elected, worst.violations), (Some(nodes - 1), vec![]));
+    }
 }

@@ -87,6 +87,11 @@ fn every_algorithm_costs_what_theory_says() {
 fn variants_cost_what_theory_says() {
     sizes_and_loads("central", |setup| setup.settings.set("coordinator", "member"));
     sizes_and_loads("central", |setup| setup.settings.set("refusal", "denied"));
+    sizes_and_loads("central", |setup| {
+        setup.settings.set("coordinator", "member");
+        setup.settings.set("refusal", "denied");
+    });
+    sizes_and_loads("maekawa", |setup| setup.settings.set("resolution", "reject"));
     sizes_and_loads("bakery", |setup| setup.settings.set("registers", "push"));
 }
 

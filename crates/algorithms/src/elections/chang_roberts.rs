@@ -49,7 +49,7 @@ impl Election for ChangRoberts {
         Self {
             me,
             processes: start.processes(),
-            left: predecessor(me, start),
+            left: start.predecessor(me),
             right: start.successor(me),
             participant: false,
             elected: None,
@@ -135,13 +135,6 @@ impl ChangRoberts {
         self.elected = None;
         out.send(self.right, Stands(id));
     }
-}
-
-/// The process whose successor this one is.
-fn predecessor(me: NodeId, start: &Start) -> NodeId {
-    let processes = start.processes();
-    let back = (1..processes).map(|steps| NodeId((me.0 + processes - steps) % processes));
-    back.into_iter().find(|&node| !start.is_crashed(node)).unwrap_or(me)
 }
 
 impl Message for ChangRobertsMessage {

@@ -54,7 +54,7 @@ impl Mutex for LeLann {
     fn new(me: NodeId, start: &Start) -> Self {
         Self {
             me,
-            predecessor: predecessor(me, start),
+            predecessor: start.predecessor(me),
             successor: start.successor(me),
             state: match (me == start.holder(), start.is_inside(me)) {
                 (_, true) => State::Inside,
@@ -143,13 +143,6 @@ impl LeLann {
     fn is_alone(&self) -> bool {
         self.successor == self.me
     }
-}
-
-/// The process before this one on the ring, closed over those that are down.
-fn predecessor(me: NodeId, start: &Start) -> NodeId {
-    let processes = start.processes();
-    let backwards = (1..processes).map(|steps| NodeId((me.0 + processes - steps) % processes));
-    backwards.into_iter().find(|&node| !start.is_crashed(node)).unwrap_or(me)
 }
 
 impl Message for LeLannMessage {

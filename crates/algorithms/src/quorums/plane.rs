@@ -22,7 +22,7 @@ pub(super) fn size(nodes: u32) -> Result<u32, StartError> {
     let orders = (2..).filter(|&order| prime_power(order).is_some());
     Err(StartError::new(format!(
         "a projective plane has q^2 + q + 1 points, q a power of a prime; {nodes} is no such \
-         number; the nearest are {}",
+         number; {}",
         nearest(nodes, orders.map(points))
     )))
 }
@@ -126,6 +126,6 @@ mod tests {
         assert!(refusal(10).ends_with("the nearest are 7 and 13"), "{}", refusal(10));
         // 6^2 + 6 + 1, and 6 is no power of a prime.
         assert!(refusal(43).ends_with("the nearest are 31 and 57"), "{}", refusal(43));
-        assert!(refusal(3).ends_with("the nearest are 7"), "{}", refusal(3));
+        assert!(refusal(3).ends_with("the nearest is 7"), "{}", refusal(3));
     }
 }

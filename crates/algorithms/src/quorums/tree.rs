@@ -19,7 +19,7 @@ pub(super) fn size(nodes: u32) -> Result<u32, StartError> {
     }
     let sizes = (1..=32).map(|levels| (1_u64 << levels) - 1);
     Err(StartError::new(format!(
-        "tree quorums need 2^k - 1 processes, {nodes} is no such number; the nearest are {}",
+        "tree quorums need 2^k - 1 processes, {nodes} is no such number; {}",
         nearest(nodes, sizes)
     )))
 }

@@ -118,7 +118,9 @@ impl World {
     }
 
     pub(super) fn on_granted(&mut self, node: usize, ticket: Ticket, fence: u64) {
-        let client = self.places[node].tickets[&ticket];
+        let Some(&client) = self.places[node].tickets.get(&ticket) else {
+            return self.granted.push((node, ticket));
+        };
         let State::Waiting { name, ticket: waiting, .. } = self.places[node].clients[client].state
         else {
             panic!("node {node} let client {client} in, who did not wait");

@@ -1,6 +1,8 @@
 //! Whole nodes on a network of the test's own: one seed decides every delay, every fault and every
 //! choice of a client, so that a run can be repeated.
 
+#![allow(dead_code, reason = "not every test uses all of it")]
+
 mod clients;
 mod faults;
 
@@ -133,6 +135,8 @@ pub(crate) struct World {
     pub(crate) inside: BTreeMap<usize, (usize, u64, Ticket)>,
     pub(crate) fences: BTreeMap<usize, u64>,
     pub(crate) entries: u64,
+    /// What a test was granted that has no clients but asks itself.
+    pub(crate) granted: Vec<(usize, Ticket)>,
     /// A digest of everything that happened, to compare two runs.
     pub(crate) digest: u64,
     pub(crate) log: Vec<String>,
@@ -180,6 +184,7 @@ impl World {
             inside: BTreeMap::new(),
             fences: BTreeMap::new(),
             entries: 0,
+            granted: Vec::new(),
             digest: 0,
             log: Vec::new(),
             scene,
@@ -252,6 +257,13 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Lets so much time pass.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now.after(time);
+        while self.step(end) {}
+        self.now = end;
     }
 
     fn is_alive(&self, node: usize, life: u64) -> bool {

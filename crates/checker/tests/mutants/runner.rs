@@ -22,6 +22,7 @@ fn main() {
         // A mutant may go on for ever.
         limits: Limits { threads: 1, states: Some(300_000), ..Limits::default() },
         first: true,
+        walks: None,
     };
     let report = check(&task, &mut |_| ()).expect("the system starts");
     for verdict in report.verdicts.iter().filter(|verdict| verdict.holds == Some(false)) {

@@ -11,7 +11,7 @@ mod show;
 use std::{fs, path::Path, process::ExitCode};
 
 use anyhow::{Context, Result};
-use mutua_checker::{Report, Task};
+use mutua_checker::{Report, Task, Timers};
 
 pub(crate) use arguments::Arguments;
 use progress::Line;
@@ -69,6 +69,15 @@ fn file_name(task: &Task, property: &str, ending: &str) -> String {
     let mut name = format!("{}-{}", task.name, task.system.setup.nodes);
     for (key, value) in task.system.setup.settings.iter() {
         name += &format!("-{key}-{}", value.replace(|c: char| !c.is_alphanumeric(), "-"));
+    }
+    if task.system.links.is_some() {
+        name += "-links";
+    }
+    if task.system.timers == Timers::Any {
+        name += "-timers";
+    }
+    if !task.system.faults.is_none() {
+        name += "-faults";
     }
     format!("{name}-{property}.{ending}")
 }

@@ -11,13 +11,14 @@ use clap::{Args, ValueEnum};
 use mutua_simulator::{Distribution, Load, Network, Who, Workload};
 
 use self::{candidates::Candidate, rank::Ranking};
-use crate::{durations, exit::usage, network::NetworkArguments};
+use crate::{durations, exit::usage, network::NetworkArguments, system};
 
 /// Describe a situation and be told which algorithm to take.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// How many processes contend.
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, allow_hyphen_values = true,
+          value_parser = system::count)]
     nodes: u32,
 
     #[command(flatten)]

@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{node, status};
 use crate::{
-    exit::{UNAVAILABLE, WithCode, usage},
+    exit::{Coded, UNAVAILABLE, usage},
     names,
 };
 
@@ -118,7 +118,7 @@ async fn up(
 fn configs(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory).map_err(|error| {
         let text = format!("no cluster is in {}: {error}", directory.display());
-        WithCode(UNAVAILABLE, text)
+        Coded(UNAVAILABLE, text)
     })?;
     let mut files: Vec<_> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))

@@ -14,7 +14,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use crate::exit::{CONFIG, WithCode};
+use crate::exit::{CONFIG, Coded};
 
 /// Run a node of a cluster.
 #[derive(Args, Debug)]
@@ -48,16 +48,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Reads a configuration; a bad one is exit code 78.
 pub(crate) fn read(path: &std::path::Path) -> Result<Config> {
-    Config::read(path).map_err(|error| WithCode(CONFIG, error.to_string()).into())
+    Config::read(path).map_err(|error| Coded(CONFIG, error.to_string()).into())
 }
 
 async fn serve(config: Config) -> Result<ExitCode> {
     let name = config.node.clone();
     let node = Node::start(config).await.map_err(|error| match error {
         StartError::NotLoopback { .. } => {
-            anyhow::Error::from(WithCode(CONFIG, format!("{error} (--insecure)")))
+            anyhow::Error::from(Coded(CONFIG, format!("{error} (--insecure)")))
         }
-        StartError::Config(_) => WithCode(CONFIG, error.to_string()).into(),
+        StartError::Config(_) => Coded(CONFIG, error.to_string()).into(),
         other => other.into(),
     })?;
     tracing::info!("node {name} runs as process {}", std::process::id());

@@ -63,7 +63,8 @@ fn play(script: &Script, arguments: &Arguments) -> Result<ExitCode> {
         show::play(script, &played)
     };
     print(&shown)?;
-    Ok(if played.failures().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let holds = played.failures().is_empty() && show::difference(script, &played).is_none();
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What a name stands for.
@@ -95,7 +96,8 @@ fn find(name: &str) -> Result<Found> {
 
 /// A script, or a trace that somebody has written; a trace begins with a JSON object.
 fn read(path: &str) -> Result<Found> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let text =
+        fs::read_to_string(path).map_err(|error| usage(format!("cannot read {path}: {error}")))?;
     if text.starts_with('{') {
         let trace = Reader::new(text.as_bytes()).and_then(Reader::read_all);
         let (header, events) = trace.map_err(|error| usage(format!("{path}, {error}")))?;

@@ -1,17 +1,19 @@
 //! `mutua simulate`: one algorithm in one situation, beside what theory says.
 
+mod daemon;
 mod election;
 mod outcome;
 mod recording;
 mod run;
 mod show;
+mod size;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 use mutua_algorithms::{About, Kind};
-use mutua_simulator::{Load, Plan, TheoryLoad, Who};
+use mutua_simulator::{Distribution, Latency, Load, Plan, TheoryLoad, Who};
 
 use self::outcome::Outcome;
 use crate::{
@@ -89,6 +91,22 @@ pub(crate) struct Arguments {
     /// Elections: the longest handling of a message that processes reckon with.
     #[arg(long, value_name = "TIME", value_parser = durations::nanoseconds)]
     handling: Option<u64>,
+
+    /// Chang-Roberts: how ids stand round the ring: ascending, descending (the worst case when all
+    /// start), random (by the seed), or a list as 2,0,1.
+    #[arg(long, value_name = "ORDER")]
+    ring: Option<String>,
+
+    /// Dijkstra's ring under a daemon (--with daemon=central, distributed or synchronous): the
+    /// flags at the start, as 0,1,0,1; drawn by the seed if none are given. By messages the ring
+    /// starts legitimate.
+    #[arg(long, value_name = "FLAGS", value_delimiter = ',')]
+    flags: Option<Vec<u32>>,
+
+    /// Dijkstra's ring under a daemon: not settled after so many steps is a violation of
+    /// convergence; by default after 1000 + 10 N^2.
+    #[arg(long, value_name = "S")]
+    max_steps: Option<u64>,
 }
 
 /// So many processes, if nobody says how many.
@@ -100,6 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Err(usage("--runs 0: give at least 1"));
     }
     match about.kind {
+        Kind::Mutex if daemon::is_asked_for(arguments, about)? => daemon::run(arguments, about),
         Kind::Mutex => mutex(arguments, about),
         Kind::Election => election::run(arguments, about),
     }
@@ -111,12 +130,15 @@ fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
         (!arguments.crashed.is_empty(), "--crashed"),
         (arguments.transmission.is_some(), "--transmission"),
         (arguments.handling.is_some(), "--handling"),
+        (arguments.ring.is_some(), "--ring"),
     ] {
         if given {
             let text = format!("{name} is for elections; {} is none", about.name);
             return Err(usage(format!("{text} (a process can be stopped by --crash ID@TIME)")));
         }
     }
+    daemon::refuse_without_one(arguments)?;
+    size::check(about, &arguments.system.setup(NODES)?)?;
     let plan = plan(arguments)?;
     let outcome = run::all_seeds(arguments, about, &plan)?;
     if arguments.json {
@@ -134,7 +156,7 @@ fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan> {
-    let setup = arguments.system.setup(NODES)?;
+    let setup = arguments.system.setup(&arguments.name, NODES)?;
     if setup.nodes == 0 {
         return Err(usage("a system of 0 processes; give at least 1"));
     }
@@ -151,8 +173,8 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The load of which theory speaks, if this is one.
-fn theory_load(plan: &Plan) -> Option<TheoryLoad> {
+/// The load of which theory speaks, or why it speaks of none.
+fn theory_load(plan: &Plan) -> Result<TheoryLoad, &'static str> {
     let faultless = plan.network.loss == 0.0
         && plan.network.duplication == 0.0
         && plan.network.partitions.is_empty()
@@ -160,9 +182,26 @@ fn theory_load(plan: &Plan) -> Option<TheoryLoad> {
     let load = match plan.workload.load {
         Load::Light { .. } => TheoryLoad::Light,
         Load::Saturated => TheoryLoad::Saturated,
-        Load::Think(_) | Load::Bursts { .. } | Load::Script(_) => return None,
+        Load::Think(_) | Load::Bursts { .. } | Load::Script(_) => {
+            return Err("it speaks of light and saturated load only");
+        }
     };
-    (faultless && plan.workload.who == Who::All).then_some(load)
+    let latency = plan.network.mean_latency();
+    let steady = matches!(plan.network.latency, Latency::Everywhere(Distribution::Constant(_)));
+    let short = plan.workload.hold.mean() < latency / 2.0;
+    if !faultless {
+        Err("it speaks of networks and processes without faults")
+    } else if plan.workload.who != Who::All {
+        Err("it lets all processes ask alike")
+    } else if latency == 0.0 {
+        Err("delays are in units of the latency, which is 0")
+    } else if load == TheoryLoad::Saturated && !steady {
+        Err("saturated, it needs a constant latency, the same everywhere")
+    } else if load == TheoryLoad::Saturated && short {
+        Err("saturated, it needs a stay inside of at least T/2")
+    } else {
+        Ok(load)
+    }
 }
 
 fn tell_how_to_replay(arguments: &Arguments, plan: &Plan) {

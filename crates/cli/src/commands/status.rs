@@ -12,7 +12,7 @@ use mutua_node::{NodeStatus, ask_status};
 use tokio::runtime::Builder;
 
 use super::node;
-use crate::exit::{UNAVAILABLE, WithCode};
+use crate::exit::{Coded, UNAVAILABLE};
 
 /// Say how a node is: its view, its links, what is stopped and why.
 #[derive(Args, Debug)]
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// The error for a directory in which no node answers.
 pub(crate) fn no_node(data: &Path, error: &std::io::Error) -> anyhow::Error {
-    WithCode(UNAVAILABLE, format!("no node runs in {}: {error}", data.display())).into()
+    Coded(UNAVAILABLE, format!("no node runs in {}: {error}", data.display())).into()
 }
 
 /// The status for people.

@@ -2,8 +2,9 @@
 //!
 //!     cargo bench -p mutua-node --bench node
 //!
-//! Words behind `--` choose parts: reentry, handover, memory. Ratios are what counts: an idle machine passes messages several times slower than a busy one,
-//! and other work on it disturbs both sides alike.
+//! Words behind `--` choose parts: reentry, handover, memory. Ratios are what counts: an idle
+//! machine passes messages several times slower than a busy one, and other work on it disturbs both
+//! sides alike.
 
 mod handover;
 mod memory;

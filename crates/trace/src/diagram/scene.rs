@@ -157,6 +157,7 @@ impl<'a> Builder<'a> {
         }
     }
 
+    // tidy: one dispatch over all kinds of events.
     fn event(&mut self, event: &Event) {
         let (who, at) = (event.who, event.at);
         match &event.what {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use mutua_algorithms::{Claim, Kind, Links, NodeId};
-use mutua_checker::{Faults, Limits, Reduction, System, Task, Timers};
+use mutua_checker::{Faults, Limits, Reduction, System, Task, Timers, Walks};
 
 use crate::{exit::usage, names, system::SystemArguments};
 
@@ -96,6 +96,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "STEPS")]
     depth: Option<usize>,
 
+    /// Do not search, but run so many times at random, by priorities; for systems that are too
+    /// large.
+    #[arg(long, value_name = "RUNS")]
+    walks: Option<u64>,
+
+    /// How often the priorities change in a random run.
+    #[arg(long, value_name = "COUNT", default_value_t = 3, requires = "walks")]
+    changes: u32,
+
+    /// The seed of the random runs.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "walks")]
+    seed: u64,
+
     /// Workers; without it, as many as there are cores.
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
@@ -131,7 +144,7 @@ impl Arguments {
     /// The task that these arguments describe.
     pub(crate) fn task(&self) -> Result<Task> {
         let about = names::algorithm(self.name.as_deref().unwrap_or_default())?;
-        let mut setup = self.system.setup(3)?;
+        let mut setup = self.system.setup(about.name, 3)?;
         setup.crashed = self.crashed.iter().copied().map(NodeId).collect();
         let mut system = System::new(setup, self.entries);
         system.contenders = self.contenders.as_deref().map(parse_contenders).transpose()?;
@@ -163,6 +176,12 @@ impl Arguments {
             limits: self.limits(),
             // With timers that run out at any time, messages can pile up for ever.
             first: self.first || matches!(self.timers, TimersArgument::Any),
+            walks: self.walks.map(|runs| Walks {
+                runs,
+                steps: self.depth.unwrap_or(1000),
+                changes: self.changes,
+                seed: self.seed,
+            }),
         })
     }
 

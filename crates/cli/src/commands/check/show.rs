@@ -75,7 +75,8 @@ pub(crate) fn text(task: &Task, report: &Report) -> String {
         if told.contains(&steps) {
             text += &format!("\nThe same run breaks {}.\n", verdict.name);
         } else {
-            text += &trail_text(verdict.name, trail);
+            let how = if task.walks.is_some() { "A run" } else { "A shortest run" };
+            text += &format!("\n{how} that breaks {}:\n{}", verdict.name, trail_text(trail));
             told.push(steps);
         }
     }
@@ -83,6 +84,15 @@ pub(crate) fn text(task: &Task, report: &Report) -> String {
 }
 
 fn search_text(search: &Search) -> String {
+    if search.states == 0 {
+        let stopped = search.stopped.map_or(String::new(), |stop| stop.words());
+        let (steps, longest) = (search.steps, search.depth);
+        return format!(
+            "  {stopped}; {steps} steps, the longest run {longest}, {:.2} s  ({})\n",
+            search.seconds,
+            search.properties.join(", ")
+        );
+    }
     let mut text = format!(
         "  {} states, {} steps, depth {}, {:.2} s, {:.2} million states/s, {:.0} bytes a state  \
          ({})\n",
@@ -95,7 +105,7 @@ fn search_text(search: &Search) -> String {
         search.properties.join(", "),
     );
     if let Some(stop) = search.stopped {
-        let covered = if search.is_limited() {
+        let covered = if search.is_limited() && search.states > 0 {
             format!("; every run of fewer than {} steps is covered", search.depth)
         } else {
             String::new()
@@ -116,8 +126,8 @@ fn verdict_text(verdict: &Verdict) -> String {
     format!("  {:<18}  {found}{claim}\n", verdict.name)
 }
 
-fn trail_text(property: &str, trail: &Trail) -> String {
-    let mut text = format!("\nA shortest run that breaks {property}:\n");
+fn trail_text(trail: &Trail) -> String {
+    let mut text = String::new();
     if let Some(flags) = &trail.flags {
         let flags: Vec<_> = flags.iter().map(u32::to_string).collect();
         text += &format!("       flags {}\n", flags.join(" "));

@@ -1,44 +1,68 @@
 //! All results as comma-separated values, for other programs.
 
-use super::{grid::Stat, results::Row};
+use super::{
+    grid::{Figures, Stat},
+    results::Row,
+};
 
-const HEADER: &str = "algorithm,nodes,load,hold,latency,entries,messages_per_entry,\
-    messages_half_width,multicasts_per_entry,bytes_per_entry,client_delay,sync_delay,waiting_time,\
-    waiting_time_p99,throughput,utilisation,jain,max_bypass,violations,events,refused";
+/// A mean by its name in the first line; its interval's half width comes after it.
+type Mean = (&'static str, fn(&Figures) -> Option<Stat>);
+
+const MEANS: [Mean; 10] = [
+    ("messages_per_entry", |figures| figures.messages),
+    ("multicasts_per_entry", |figures| figures.multicasts),
+    ("bytes_per_entry", |figures| figures.bytes),
+    ("client_delay", |figures| figures.client_delay),
+    ("sync_delay", |figures| figures.sync_delay),
+    ("waiting_time", |figures| figures.waiting),
+    ("waiting_time_p99", |figures| figures.waiting_p99),
+    ("throughput", |figures| figures.throughput),
+    ("utilisation", |figures| figures.utilisation),
+    ("jain", |figures| figures.jain),
+];
+
+const BEFORE: [&str; 6] = ["algorithm", "nodes", "load", "hold", "latency", "entries"];
+const AFTER: [&str; 5] = ["max_bypass", "violations", "events", "cut_off", "refused"];
 
 pub(super) fn table(rows: &[Row]) -> String {
     let lines = rows.iter().map(line);
-    std::iter::once(HEADER.to_owned()).chain(lines).map(|line| line + "\n").collect()
+    std::iter::once(header()).chain(lines).map(|line| line + "\n").collect()
+}
+
+fn header() -> String {
+    let means = MEANS.iter().flat_map(|(name, _)| [(*name).to_owned(), format!("{name}_95")]);
+    let before = BEFORE.map(str::to_owned).into_iter();
+    before.chain(means).chain(AFTER.map(str::to_owned)).collect::<Vec<_>>().join(",")
 }
 
 fn line(row: &Row) -> String {
     let (cell, figures) = (&row.cell, &row.figures);
-    let mean = |stat: Option<Stat>| stat.map_or_else(String::new, |stat| stat.mean.to_string());
-    let width = figures.messages.and_then(|stat| stat.half_width);
-    [
+    let mut fields = vec![
         cell.algorithm.clone(),
         cell.nodes.to_string(),
         cell.load.text(),
         quoted(&cell.hold),
         quoted(&cell.latency),
         figures.entries.to_string(),
-        mean(figures.messages),
-        width.map_or_else(String::new, |width| width.to_string()),
-        mean(figures.multicasts),
-        mean(figures.bytes),
-        mean(figures.client_delay),
-        mean(figures.sync_delay),
-        mean(figures.waiting),
-        mean(figures.waiting_p99),
-        mean(figures.throughput),
-        mean(figures.utilisation),
-        mean(figures.jain),
-        figures.max_bypass.to_string(),
+    ];
+    for (_, of) in MEANS {
+        let stat = of(figures);
+        fields.push(text(stat.map(|stat| stat.mean)));
+        fields.push(text(stat.and_then(|stat| stat.half_width)));
+    }
+    fields.extend([
+        // Of a run that was cut off it is as little to be trusted as the means.
+        if figures.cut_off { String::new() } else { figures.max_bypass.to_string() },
         figures.violations.to_string(),
         figures.events.to_string(),
+        if figures.cut_off { "cut off" } else { "" }.to_owned(),
         quoted(figures.refused.as_deref().unwrap_or("")),
-    ]
-    .join(",")
+    ]);
+    fields.join(",")
+}
+
+fn text(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
 }
 
 fn quoted(text: &str) -> String {

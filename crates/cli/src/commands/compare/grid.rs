@@ -74,6 +74,8 @@ pub(super) struct Figures {
     pub(super) violations: u64,
     pub(super) entries: u64,
     pub(super) events: u64,
+    /// Whether a run was cut off before it had entries enough for a mean; there are no means then.
+    pub(super) cut_off: bool,
     /// Why there is nothing.
     pub(super) refused: Option<String>,
 }
@@ -84,6 +86,9 @@ pub(super) struct Stat {
     pub(super) mean: f64,
     pub(super) half_width: Option<f64>,
 }
+
+/// No mean is taken of fewer entries than this, if more were to be measured.
+const FEWEST_ENTRIES: u64 = 100;
 
 /// The algorithms to compare: those named, or all that are not kept to be found broken.
 pub(super) fn mutexes(names: &[&'static About]) -> Vec<&'static About> {
@@ -117,7 +122,12 @@ impl Cell {
                 }
             }
         }
-        Figures::of(&reports)
+        Figures::of(&reports, self.enough(&plan))
+    }
+
+    /// So many entries a run must have measured to say anything: some for everybody.
+    fn enough(&self, plan: &Plan) -> u64 {
+        plan.entries.min(FEWEST_ENTRIES.max(2 * u64::from(self.nodes)))
     }
 
     fn plan(&self, effort: &Effort) -> Result<Plan, String> {
@@ -144,11 +154,12 @@ impl Cell {
 }
 
 impl Figures {
-    fn of(reports: &[Report]) -> Self {
-        // A run that was cut before its first entry says nothing.
-        let used: Vec<_> = reports.iter().filter(|report| report.entries > 0).collect();
+    fn of(reports: &[Report], enough: u64) -> Self {
+        let cut_off = reports.iter().any(|report| report.entries < enough);
+        // What so few entries show is mostly how the run began, so it is not shown as measured.
+        let used = if cut_off { &[] } else { reports };
         let stat = |of: fn(&Report) -> Option<f64>| {
-            let samples: Vec<_> = used.iter().filter_map(|report| of(report)).collect();
+            let samples: Vec<_> = used.iter().filter_map(of).collect();
             Interval::of(&samples)
                 .map(|found| Stat { mean: found.mean, half_width: found.half_width })
         };
@@ -167,7 +178,34 @@ impl Figures {
             violations: reports.iter().map(|report| report.violation_count).sum(),
             entries: reports.iter().map(|report| report.entries).sum(),
             events: reports.iter().map(|report| report.events).sum(),
+            cut_off,
             refused: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(algorithm: &str, nodes: u32) -> Cell {
+        let (hold, latency) = ("1ms".to_owned(), "1ms".to_owned());
+        Cell { algorithm: algorithm.to_owned(), nodes, load: CellLoad::Saturated, hold, latency }
+    }
+
+    #[test]
+    fn a_cell_that_was_cut_off_has_no_means() {
+        let effort = Effort { entries: 1000, runs: 2, seed: 1, max_events: 50_000 };
+        let cut = cell("bakery", 30).measure(&effort);
+        assert!(cut.cut_off && cut.entries < 2 * 100 && cut.events > 0, "{cut:?}");
+        assert!(cut.messages.is_none() && cut.sync_delay.is_none() && cut.jain.is_none());
+        let whole = cell("le-lann", 30).measure(&effort);
+        assert!(!whole.cut_off && whole.messages.is_some(), "{whole:?}");
+    }
+
+    #[test]
+    fn a_short_run_that_was_asked_for_is_whole() {
+        let effort = Effort { entries: 10, runs: 1, seed: 1, max_events: 50_000 };
+        assert!(!cell("central", 5).measure(&effort).cut_off);
     }
 }

@@ -1,14 +1,15 @@
 //! The page: plots, what they say, and the figures behind them. One file, nothing loaded.
 
+mod theory_table;
+
 use std::fmt::Write;
 
-use mutua_algorithms::{Setup, registry};
-use mutua_simulator::{Expected, Meaning, theory};
+use mutua_algorithms::registry;
 
 use super::{
     Comparison,
-    grid::{CellLoad, Figures, Stat},
-    plots::{Shown, load_name},
+    grid::{Cell, CellLoad, Figures, Stat},
+    plots::Shown,
     results::Row,
 };
 use crate::plot::{escape, number};
@@ -36,7 +37,7 @@ pub(super) fn page(comparison: &Comparison, plots: &[Shown]) -> String {
         show(&mut page, plots.iter().filter(|plot| plot.situation == Some(place)));
         loads_table(&mut page, comparison, hold, latency);
     }
-    theory_table(&mut page, comparison);
+    theory_table::table(&mut page, comparison);
     if !comparison.elections.is_empty() {
         put(&mut page, "<h2>Elections</h2>");
         show(&mut page, plots.iter().filter(|plot| plot.situation.is_none()));
@@ -59,6 +60,7 @@ table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabu
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #eee; white-space: nowrap; }
 th { background: #f7f7f7; } td:first-child, th:first-child { text-align: left; }
 td.text { text-align: left; white-space: normal; min-width: 9rem; }
+td.formula { text-align: left; white-space: normal; max-width: 13rem; } .cut { color: #8a6d00; }
 .off { color: #b00020; font-weight: 600; } .best { background: #e8f5e9; }
 svg .series { cursor: pointer; } svg.chosen .series { opacity: .12; }
 svg.chosen .series.on { opacity: 1; }
@@ -89,12 +91,13 @@ fn intro(page: &mut String, comparison: &Comparison) {
     put(
         page,
         &format!(
-            "<p>Every point is a simulation of the state machines that also run between real machines: \
-         {} runs of up to {} entries each with seeds {} to {}, {} events in all. Delays are in \
-         units of T, the mean latency of a message. Circles ask for permission, squares pass a \
+            "<p>Every point is a simulation of the state machines that also run between real \
+         machines: {} runs of up to {} entries each with seeds {} to {}, {} events in all. \
+         Delays are in units of T, the mean latency of a message. Circles ask for \
+         permission, squares pass a \
          token, triangles collect votes, diamonds read variables. Click on a name to see it \
-         alone; where points lie on each other, \
-         the names at the right stand together.</p>",
+         alone; points that would lie \
+         on each other stand side by side, and a line in stripes is the line of several.</p>",
             effort.runs,
             effort.entries,
             effort.seed,
@@ -102,13 +105,57 @@ fn intro(page: &mut String, comparison: &Comparison) {
             number(events as f64)
         ),
     );
-    let violations: u64 = comparison.rows.iter().map(|row| row.figures.violations).sum();
-    put(page, &match violations {
+    put(page, &match comparison.violations(false) {
         0 => "<p>In all of them at most one process was inside at a time, nobody waited for ever, \
               and the fence grew with every entry.</p>"
             .to_owned(),
-        count => format!("<p class=\"off\">{count} violations were found; see the tables.</p>"),
+        count => format!(
+            "<p class=\"off\">{count} violations were found: {}.</p>",
+            violators(comparison, false)
+        ),
     });
+    if comparison.violations(true) > 0 {
+        let names = violators(comparison, true);
+        put(page, &format!("<p>The negative controls failed, as they should: {names}.</p>"));
+    }
+    cut_off(page, comparison);
+}
+
+/// Who violated something, and how often.
+fn violators(comparison: &Comparison, controls: bool) -> String {
+    let names = registry::ALGORITHMS.iter().filter(|about| about.control == controls);
+    let counted = names.map(|about| {
+        let rows = comparison.rows.iter().filter(|row| row.cell.algorithm == about.name);
+        let of_elections = comparison.elections.iter().filter(|row| row.algorithm == about.name);
+        let of_elections = of_elections.filter_map(|row| row.report.as_ref().ok());
+        let count = rows.map(|row| row.figures.violations).sum::<u64>()
+            + of_elections.map(|report| report.violations.len() as u64).sum::<u64>();
+        (about.name, count)
+    });
+    let found = counted.filter(|(_, count)| *count > 0);
+    found.map(|(name, count)| format!("{name} ({count})")).collect::<Vec<_>>().join(", ")
+}
+
+/// What needs more events than a run may have is said, not shown as measured.
+fn cut_off(page: &mut String, comparison: &Comparison) {
+    let cut = comparison.rows.iter().filter(|row| row.figures.cut_off);
+    let cells: Vec<_> = cut
+        .map(|row| {
+            let Cell { algorithm, nodes, load, .. } = &row.cell;
+            format!("{algorithm} with {nodes} processes at load {}", load.text())
+        })
+        .collect();
+    if !cells.is_empty() {
+        let events = number(comparison.effort.max_events as f64);
+        put(
+            page,
+            &format!(
+                "<p class=\"cut\">Cut off after {events} events a run, with too few entries for a \
+                 mean, and so in no plot: {}.</p>",
+                escape(&cells.join("; "))
+            ),
+        );
+    }
 }
 
 /// The answer in words: who needs least at low and at high load.
@@ -135,7 +182,10 @@ fn findings(comparison: &Comparison, hold: &str, latency: &str) -> String {
     let mut words = Vec::new();
     if let Some((names, value)) = least(CellLoad::Light, nodes, |figures| figures.messages) {
         let value = number(value);
-        words.push(format!("Fewest messages with {nodes} processes and one request at a time: {names} ({value} per entry)."));
+        words.push(format!(
+            "Fewest messages with {nodes} processes and one request at a time: {names} ({value} \
+             per entry)."
+        ));
     }
     if let Some((names, value)) = least(CellLoad::Saturated, nodes, |figures| figures.messages) {
         let value = number(value);
@@ -162,7 +212,7 @@ fn findings(comparison: &Comparison, hold: &str, latency: &str) -> String {
 fn show<'a>(page: &mut String, plots: impl Iterator<Item = &'a Shown>) {
     put(page, "<div class=\"plots\">");
     for shown in plots {
-        let caption = escape(shown.caption);
+        let caption = escape(&shown.caption);
         put(
             page,
             &format!("<figure>{}<figcaption>{caption}</figcaption></figure>", shown.plot.svg()),
@@ -183,7 +233,7 @@ const COLUMNS: [Column; 9] = [
     ("p99, T", |figures| mean(figures.waiting_p99), true),
     ("entries/s", |figures| mean(figures.throughput), false),
     ("Jain", |figures| mean(figures.jain), false),
-    ("most bypassed", |figures| Some(figures.max_bypass as f64), true),
+    ("most bypassed", |figures| figures.jain.map(|_| figures.max_bypass as f64), true),
 ];
 
 fn mean(stat: Option<Stat>) -> Option<f64> {
@@ -206,19 +256,32 @@ fn loads_table(page: &mut String, comparison: &Comparison, hold: &str, latency: 
         put(
             page,
             &format!(
-                "<details><summary>The figures at a load of {} with {} processes</summary>\n<table><tr>\
-             <th>algorithm</th>{}</tr>",
+                "<details><summary>The figures at a load of {} with {} processes</summary>\n\
+             <table><tr><th>algorithm</th>{}</tr>",
                 load.text(),
                 comparison.at,
                 COLUMNS.map(|(name, ..)| format!("<th>{name}</th>")).concat()
             ),
         );
         for row in &rows {
-            let cells = COLUMNS.map(|column| cell(&column, row, &rows));
-            put(page, &format!("<tr><td>{}</td>{}</tr>", row.cell.algorithm, cells.concat()));
+            let cells = match nothing(row) {
+                Some(why) => format!("<td class=\"text\" colspan=\"9\">{why}</td>"),
+                None => COLUMNS.map(|column| cell(&column, row, &rows)).concat(),
+            };
+            put(page, &format!("<tr><td>{}</td>{cells}</tr>", row.cell.algorithm));
         }
         put(page, "</table></details>");
     }
+}
+
+/// Why a cell has no figures, if it has none.
+fn nothing(row: &Row) -> Option<String> {
+    let figures = &row.figures;
+    let cut = || {
+        let entries = figures.entries;
+        format!("<span class=\"cut\">cut off after {entries} entries</span>")
+    };
+    figures.refused.as_deref().map(escape).or_else(|| figures.cut_off.then(cut))
 }
 
 fn cell((_, of, less_is_better): &Column, row: &Row, rows: &[&&Row]) -> String {
@@ -227,65 +290,6 @@ fn cell((_, of, less_is_better): &Column, row: &Row, rows: &[&&Row]) -> String {
     let best = if *less_is_better { all.fold(f64::MAX, f64::min) } else { all.fold(0.0, f64::max) };
     let class = if (value - best).abs() <= best.abs() * 1e-3 { " class=\"best\"" } else { "" };
     format!("<td{class}>{}</td>", number(value))
-}
-
-fn theory_table(page: &mut String, comparison: &Comparison) {
-    put(
-        page,
-        "<h2>Measurement beside theory</h2>\n<p>Red is off by more than 2 % and by more than the interval. A bound is \
-         kept or not; a mean has its 95 % interval over the seeds.</p>\n<details open><summary>All \
-         formulas</summary><table><tr><th>algorithm</th><th>N</th><th>load</th><th>inside</th>\
-         <th>latency</th><th>of</th><th>formula</th><th>theory</th><th>measured</th><th>+- 95 \
-         %</th><th>deviation</th></tr>",
-    );
-    for row in &comparison.rows {
-        let Some(load) = row.cell.load.theory() else { continue };
-        let said = theory(&row.cell.algorithm, &Setup::new(row.cell.nodes), load);
-        let figures = &row.figures;
-        for (what, expected, found) in [
-            ("messages", &said.messages, figures.messages),
-            ("multicast as one", &said.multicasts, figures.multicasts),
-            ("client delay", &said.client_delay, figures.client_delay),
-            ("sync delay", &said.sync_delay, figures.sync_delay),
-        ] {
-            if let (Some(expected), Some(found)) = (expected, found) {
-                let cells = theory_cells(expected, found);
-                put(
-                    page,
-                    &format!(
-                        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
-                     <td>{what}</td>{cells}</tr>",
-                        row.cell.algorithm,
-                        row.cell.nodes,
-                        load_name(load),
-                        escape(&row.cell.hold),
-                        escape(&row.cell.latency)
-                    ),
-                );
-            }
-        }
-    }
-    put(page, "</table></details>");
-}
-
-fn theory_cells(expected: &Expected, found: Stat) -> String {
-    let deviation = expected.deviation(found.mean);
-    let sure = (found.mean - expected.value).abs() > found.half_width.unwrap_or(0.0);
-    let (shown, class) = match expected.meaning {
-        Meaning::Bound if deviation == 0.0 => ("kept".to_owned(), ""),
-        Meaning::Exact | Meaning::Mean | Meaning::Bound => {
-            let class = if deviation.abs() > 0.02 && sure { " class=\"off\"" } else { "" };
-            (format!("{:+.2} %", 100.0 * deviation), class)
-        }
-    };
-    let bound = if expected.meaning == Meaning::Bound { "at most " } else { "" };
-    format!(
-        "<td>{}</td><td>{bound}{}</td><td>{}</td><td>{}</td><td{class}>{shown}</td>",
-        escape(&expected.formula),
-        number(expected.value),
-        number(found.mean),
-        found.half_width.map_or_else(String::new, number)
-    )
 }
 
 fn elections_table(page: &mut String, comparison: &Comparison) {

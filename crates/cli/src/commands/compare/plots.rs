@@ -1,14 +1,15 @@
 //! Which plots there are, and what is in them.
 
+mod of_elections;
+
 use mutua_algorithms::{About, Setup, registry};
 use mutua_simulator::{Expected, Theory, TheoryLoad, theory};
 
 use super::{
     Comparison,
-    elections::{Case, ElectionRow},
     grid::{CellLoad, Figures, Stat},
 };
-use crate::plot::{Axis, Marker, Plot, Series, Style};
+use crate::plot::{Axis, Marker, Plot, Series, Span, Style, number};
 
 /// A plot with its place on the page.
 pub(super) struct Shown {
@@ -16,7 +17,7 @@ pub(super) struct Shown {
     /// To which time inside and latency it belongs; elections belong to none.
     pub(super) situation: Option<usize>,
     pub(super) plot: Plot,
-    pub(super) caption: &'static str,
+    pub(super) caption: String,
 }
 
 pub(super) fn all(comparison: &Comparison) -> Vec<Shown> {
@@ -28,13 +29,18 @@ pub(super) fn all(comparison: &Comparison) -> Vec<Shown> {
         }
     }
     if !comparison.elections.is_empty() {
-        plots.extend(of_elections(&comparison.elections));
+        plots.extend(of_elections::all(&comparison.elections));
     }
     plots
 }
 
 fn against_size(comparison: &Comparison, situation: usize) -> Vec<Shown> {
-    let make = |file: &str, title: &str, load, measure: Measure, formula: Formula, caption| {
+    let make = |file: &str,
+                title: &str,
+                load,
+                measure: Measure,
+                formula: Formula,
+                caption: &str| {
         let (x, y) = (size_axis(comparison), axis(measure));
         let one = |about: &&'static About| Series {
             name: about.name.to_owned(),
@@ -49,10 +55,10 @@ fn against_size(comparison: &Comparison, situation: usize) -> Vec<Shown> {
             ),
             joined: false,
         };
-        let series = visible(comparison.mutexes.iter().map(one));
+        let (series, left_out) = measure.fitting(visible(comparison.mutexes.iter().map(one)));
         let file = name_of(file, situation);
         let plot = Plot { title: title.to_owned(), x, y, series };
-        Shown { file, situation: Some(situation), plot, caption }
+        Shown { file, situation: Some(situation), plot, caption: caption.to_owned() + &left_out }
     };
     vec![
         make(
@@ -96,7 +102,7 @@ fn against_size(comparison: &Comparison, situation: usize) -> Vec<Shown> {
 }
 
 fn against_load(comparison: &Comparison, situation: usize) -> Vec<Shown> {
-    let make = |file: &str, title: &str, measure: Measure, caption| {
+    let make = |file: &str, title: &str, measure: Measure, caption: &str| {
         let (x, y) = (load_axis(comparison), axis(measure));
         let one = |about: &&'static About| Series {
             name: about.name.to_owned(),
@@ -114,9 +120,10 @@ fn against_load(comparison: &Comparison, situation: usize) -> Vec<Shown> {
             ),
             joined: true,
         };
-        let series = visible(comparison.mutexes.iter().map(one));
+        let (series, left_out) = measure.fitting(visible(comparison.mutexes.iter().map(one)));
         let title = format!("{title}, {} processes", comparison.at);
         let file = name_of(file, situation);
+        let caption = caption.to_owned() + &left_out;
         Shown { file, situation: Some(situation), plot: Plot { title, x, y, series }, caption }
     };
     vec![
@@ -156,58 +163,9 @@ fn against_load(comparison: &Comparison, situation: usize) -> Vec<Shown> {
             "jain-load",
             "Jain's index of fairness",
             Measure::Jain,
-            "1: all got in equally often.",
+            "1: all got in equally often. The axis shows only the range that was measured.",
         ),
     ]
-}
-
-fn of_elections(rows: &[ElectionRow]) -> Vec<Shown> {
-    let make = |file: &str, title: &str, y, of: fn(&ElectionRow) -> Option<f64>, caption| {
-        let mut series = Vec::new();
-        for (place, about) in registry::ALGORITHMS.iter().enumerate() {
-            for (number, case) in Case::ALL.into_iter().enumerate() {
-                let wanted = |row: &&ElectionRow| row.algorithm == about.name && row.case == case;
-                let measured: Vec<_> = rows
-                    .iter()
-                    .filter(wanted)
-                    .filter_map(|row| Some((f64::from(row.nodes), of(row)?)))
-                    .collect();
-                let marker = [Marker::Circle, Marker::Square, Marker::Triangle][number];
-                let color = COLORS[(place * 3 + number) % COLORS.len()];
-                let name = format!("{}, {}", about.name, short(case));
-                let style = Style { color, marker };
-                series.push(Series { name, style, theory: Vec::new(), measured, joined: true });
-            }
-        }
-        let x = Axis { label: "processes N", log: true, ticks: ticks(rows.iter().map(size)) };
-        let plot = Plot { title: title.to_owned(), x, y, series: visible(series.into_iter()) };
-        Shown { file: file.to_owned(), situation: None, plot, caption }
-    };
-    vec![
-        make(
-            "election-messages",
-            "Messages per election, the highest process being down",
-            free("messages"),
-            |row| row.report.as_ref().ok().map(|report| report.messages as f64),
-            "The bully needs N-1 messages if the second highest starts and N^2-N-1 if the lowest \
-             does; the ring is closed over the dead one and needs two to three rounds.",
-        ),
-        make(
-            "election-turnaround",
-            "Turn-around time of an election",
-            free("turn-around, T"),
-            |row| row.report.as_ref().ok().and_then(|report| report.turnaround),
-            "The bully waits for a timeout and is done; the ring goes round.",
-        ),
-    ]
-}
-
-fn short(case: Case) -> &'static str {
-    match case {
-        Case::LowestStarts => "lowest",
-        Case::NextStarts => "next",
-        Case::AllStart => "all",
-    }
 }
 
 /// What is plotted.
@@ -233,33 +191,63 @@ impl Measure {
             Self::SyncDelay => mean(figures.sync_delay),
             Self::Waiting => mean(figures.waiting),
             Self::Throughput => mean(figures.throughput),
-            Self::Bypass => (figures.entries > 0).then_some(figures.max_bypass as f64),
+            Self::Bypass => (figures.jain.is_some()).then_some(figures.max_bypass as f64),
             Self::Jain => mean(figures.jain),
         }
     }
+
+    /// The series without those that would press all others together, and words about them.
+    fn fitting(self, series: Vec<Series>) -> (Vec<Series>, String) {
+        if !matches!(self, Self::SyncDelay | Self::Waiting) {
+            return (series, String::new());
+        }
+        let ends = |one: &Series| {
+            let values = one.measured.iter().map(|point| point.1);
+            values.fold((f64::MAX, 0.0f64), |(low, high), value| (low.min(value), high.max(value)))
+        };
+        let mut highs: Vec<_> = series.iter().map(|one| ends(one).1).collect();
+        highs.sort_by(f64::total_cmp);
+        let usual = highs.get(highs.len() / 2).copied().unwrap_or(0.0);
+        let (kept, out): (Vec<_>, Vec<_>) =
+            series.into_iter().partition(|one| ends(one).1 <= FAR * usual);
+        let words = out.iter().map(|one| {
+            let (low, high) = ends(one);
+            format!(
+                " Left out, because it would press the rest together: {}, {} to {} T.",
+                one.name,
+                number(low),
+                number(high)
+            )
+        });
+        let words = words.collect();
+        (kept, words)
+    }
 }
 
+/// A series that rises to so many times of what is usual gets no place in the plots of delays.
+const FAR: f64 = 8.0;
+
 fn axis(measure: Measure) -> Axis {
-    let proportional = |label| Axis { label, log: false, ticks: Vec::new() };
+    let proportional = |label, span| Axis { label, span, ticks: Vec::new() };
     match measure {
         Measure::Messages => free("messages per entry"),
         Measure::ClientDelay => free("client delay, T"),
         Measure::SyncDelay => free("synchronization delay, T"),
         Measure::Waiting => free("mean waiting time, T"),
-        Measure::Throughput => proportional("entries per second"),
+        Measure::Throughput => proportional("entries per second", Span::FromZero),
         Measure::Bypass => free("entries by others"),
-        Measure::Jain => proportional("Jain's index"),
+        Measure::Jain => proportional("Jain's index", Span::Fitted),
     }
 }
 
 fn free(label: &'static str) -> Axis {
-    Axis { label, log: true, ticks: Vec::new() }
+    Axis { label, span: Span::Log, ticks: Vec::new() }
 }
 
 fn size_axis(comparison: &Comparison) -> Axis {
     let sizes = comparison.rows.iter().filter(|row| row.cell.load.theory().is_some());
     let ticks = ticks(sizes.map(|row| f64::from(row.cell.nodes)));
-    Axis { label: "processes N", log: true, ticks }
+    Axis { label: "processes N", span: Span::Log, ticks }
 }
 
 fn load_axis(comparison: &Comparison) -> Axis {
@@ -267,11 +255,7 @@ fn load_axis(comparison: &Comparison) -> Axis {
         CellLoad::Offered(share) => Some(share),
         CellLoad::Light | CellLoad::Saturated => None,
     });
-    Axis { label: "offered load", log: true, ticks: ticks(loads) }
-}
-
-fn size(row: &ElectionRow) -> f64 {
-    f64::from(row.nodes)
+    Axis { label: "offered load", span: Span::Log, ticks: ticks(loads) }
 }
 
 /// Every value that was measured, but not nearer to the one before than can be read.
@@ -325,10 +309,14 @@ fn formulas(
         .collect()
 }
 
-/// Sizes at about equal distances on a logarithmic axis.
 fn sizes(comparison: &Comparison) -> Vec<u32> {
     let nodes = || comparison.rows.iter().map(|row| row.cell.nodes);
-    let (Some(low), Some(high)) = (nodes().min(), nodes().max()) else { return Vec::new() };
+    between(nodes().min(), nodes().max())
+}
+
+/// Sizes at about equal distances on a logarithmic axis.
+fn between(low: Option<u32>, high: Option<u32>) -> Vec<u32> {
+    let (Some(low), Some(high)) = (low, high) else { return Vec::new() };
     let ratio = f64::from(high) / f64::from(low);
     let step = |number| f64::from(low) * ratio.powf(f64::from(number) / 24.0);
     let mut sizes: Vec<_> = (0..=24).map(|number| step(number).round() as u32).collect();

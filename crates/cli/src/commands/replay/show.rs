@@ -75,7 +75,26 @@ pub(super) fn play(script: &Script, played: &Played) -> String {
         };
         saying = moment.outcome == Outcome::Said;
     }
-    text + &summary(played)
+    text += &summary(played);
+    text + &difference(script, played).unwrap_or_default()
+}
+
+/// Where the trace is another than the one below the script, if there is one below it.
+pub(super) fn difference(script: &Script, played: &Played) -> Option<String> {
+    let (before, now) = (script.observed.as_deref()?, played.observed());
+    let (before, now): (Vec<_>, Vec<_>) = (before.lines().collect(), now.lines().collect());
+    let same = before.iter().zip(&now).take_while(|(before, now)| before == now).count();
+    if same == before.len().max(now.len()) {
+        return None;
+    }
+    let line = |lines: &[&str]| lines.get(same).map_or("(nothing)", |line| line.trim()).to_owned();
+    Some(format!(
+        "THE TRACE DIFFERS from the one below the script, in its line {}:\n  there: {}\n  now:   \
+         {}\n",
+        same + 1,
+        line(&before),
+        line(&now)
+    ))
 }
 
 fn head(script: &Script, played: &Played) -> String {
@@ -128,12 +147,14 @@ pub(super) fn play_json(script: &Script, played: &Played) -> Result<String> {
         })
         .collect();
     let failures = played.failures();
+    let difference = difference(script, played);
     let object = json!({
         "name": script.name,
         "algorithm": script.system.algorithm,
         "source": script.source,
         "shows": script.shows,
-        "holds": failures.is_empty(),
+        "holds": failures.is_empty() && difference.is_none(),
+        "difference": difference,
         "failures": failures,
         "entries": entries(played),
         "messages": sent(played),

@@ -3,12 +3,14 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use mutua_algorithms::{About, NodeId, Setup};
-use mutua_simulator::{ElectionPlan, ElectionReport, Interval, elect};
+use mutua_algorithms::{About, NodeId, Setup, Structure};
+use mutua_simulator::{
+    ElectionPlan, ElectionReport, Expected, Interval, Random, combined, elect, election_theory,
+};
 use serde::Serialize;
 
 use super::{Arguments, NODES, recording::Recording};
-use crate::exit::usage;
+use crate::{durations, exit::usage};
 
 /// What `--json` prints: the first run, messages and turn-around being means over several.
 #[derive(Serialize)]
@@ -16,6 +18,10 @@ struct Json {
     #[serde(flatten)]
     report: ElectionReport,
     runs: usize,
+    /// The seeds of the runs; `trace_hash` is over the hashes of all of them, in this order.
+    seeds: Vec<u64>,
+    /// What theory says of the messages, where it says anything.
+    theory: Option<Expected>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mean_messages: Option<Interval>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,10 +32,13 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     if arguments.entries.is_some() || arguments.warm_up.is_some() {
         return Err(usage(format!("--entries and --warm-up are not for {}", about.name)));
     }
+    super::daemon::refuse_without_one(arguments)?;
+    super::size::check(about, &arguments.system.setup(NODES)?)?;
     let plan = plan(arguments)?;
     let mut reports = Vec::new();
     for number in 0..arguments.runs {
-        let plan = ElectionPlan { seed: plan.seed + number, ..plan.clone() };
+        let mut plan = ElectionPlan { seed: plan.seed + number, ..plan.clone() };
+        plan.setup.ring = ring(arguments, about, &plan)?;
         let recording = if number == 0 { Recording::new(arguments)? } else { None };
         let report = match &recording {
             None => elect(about.name, &plan, None),
@@ -41,10 +50,11 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
         reports.push(report.map_err(|error| usage(error.to_string()))?);
         recording.map_or(Ok(()), Recording::finish)?;
     }
+    let theory = theory(arguments, about, &plan)?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&json(&reports))?);
+        println!("{}", serde_json::to_string_pretty(&json(&reports, theory))?);
     } else {
-        show(about, &plan, &reports);
+        show(about, &plan, &reports, theory.as_ref());
     }
     let failed = reports.iter().find(|report| !report.violations.is_empty());
     let Some(failed) = failed else { return Ok(ExitCode::SUCCESS) };
@@ -55,7 +65,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
 }
 
 fn plan(arguments: &Arguments) -> Result<ElectionPlan> {
-    let mut setup = arguments.system.setup(NODES)?;
+    let mut setup = arguments.system.setup(&arguments.name, NODES)?;
     setup.crashed = arguments.crashed.iter().copied().map(NodeId).collect();
     Ok(ElectionPlan {
         network: arguments.network.network(setup.nodes)?,
@@ -65,6 +75,27 @@ fn plan(arguments: &Arguments) -> Result<ElectionPlan> {
         seed: arguments.seed,
         setup,
     })
+}
+
+/// The order of the ids round the ring, where one is asked for.
+fn ring(arguments: &Arguments, about: &About, plan: &ElectionPlan) -> Result<Option<Vec<NodeId>>> {
+    let Some(text) = &arguments.ring else { return Ok(None) };
+    if about.structure != Structure::Ring {
+        return Err(usage(format!("--ring is for chang-roberts; {} has no ring", about.name)));
+    }
+    let mut order: Vec<_> = (0..plan.setup.nodes).map(NodeId).collect();
+    match text.as_str() {
+        "ascending" => {}
+        "descending" => order.reverse(),
+        "random" => Random::new(plan.seed, 6).shuffle(&mut order),
+        list => {
+            let ids: Result<Vec<_>, _> = list.split(',').map(|id| id.trim().parse()).collect();
+            let allowed = "ascending, descending, random or ids as 2,0,1";
+            let wrong = |_| usage(format!("--ring takes {allowed}, not `{list}`"));
+            order = ids.map_err(wrong)?.into_iter().map(NodeId).collect();
+        }
+    }
+    Ok(Some(order))
 }
 
 fn starters(text: Option<&str>, setup: &Setup) -> Result<Vec<NodeId>> {
@@ -87,20 +118,33 @@ fn intervals(reports: &[ElectionReport]) -> (Option<Interval>, Option<Interval>)
     (Interval::of(&messages), Interval::of(&turnarounds))
 }
 
-fn json(reports: &[ElectionReport]) -> Json {
+/// What theory says of the messages, where every run has the same ring.
+fn theory(arguments: &Arguments, about: &About, plan: &ElectionPlan) -> Result<Option<Expected>> {
+    if arguments.ring.as_deref() == Some("random") {
+        return Ok(None);
+    }
+    let mut plan = plan.clone();
+    plan.setup.ring = ring(arguments, about, &plan)?;
+    Ok(election_theory(about.name, &plan))
+}
+
+fn json(reports: &[ElectionReport], theory: Option<Expected>) -> Json {
     let (messages, turnaround) = intervals(reports);
     let several = reports.len() > 1;
     let mut report = reports[0].clone();
+    report.trace_hash = combined(reports.iter().map(|report| report.trace_hash.as_str()));
     report.violations = reports.iter().flat_map(|report| report.violations.clone()).collect();
     Json {
         report,
         runs: reports.len(),
+        seeds: reports.iter().map(|report| report.seed).collect(),
+        theory,
         mean_messages: messages.filter(|_| several),
         mean_turnaround: turnaround.filter(|_| several),
     }
 }
 
-fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport]) {
+fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport], theory: Option<&Expected>) {
     let list = |nodes: &[NodeId]| {
         let names: Vec<_> = nodes.iter().take(12).map(NodeId::to_string).collect();
         let more = if nodes.len() > 12 { ", ..." } else { "" };
@@ -119,8 +163,17 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport]) {
         Some(Interval { mean, half_width: None }) => format!("{mean:.2}"),
         Some(Interval { mean, half_width: Some(width) }) => format!("{mean:.2} +- {width:.2}"),
     };
-    let costs = &about.costs;
-    println!("messages     {} (theory: {}; at worst {})", mean(messages), costs.light, costs.worst);
+    let theory = match (theory, messages) {
+        (Some(Expected { value, formula, .. }), Some(Interval { mean, .. })) => {
+            let deviation = 100.0 * (mean / value - 1.0);
+            format!("theory: {value} = {formula}; deviation {deviation:+.2} %")
+        }
+        _ => {
+            let costs = &about.costs;
+            format!("in general: {}; at worst {}", costs.light, costs.worst)
+        }
+    };
+    println!("messages     {} ({theory})", mean(messages));
     println!("turn-around  {} T", mean(turnaround));
     let first = &reports[0];
     let elected = first.elected.map_or_else(|| "nobody by all".to_owned(), |node| node.to_string());
@@ -132,7 +185,8 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport]) {
         [] => println!("checks       all agree (E1), all know (E2)"),
         violations => {
             for violation in violations.iter().take(5) {
-                println!("VIOLATION    {}: {}", violation.property.name(), violation.what);
+                let (name, at) = (violation.property.name(), durations::show(violation.at as f64));
+                println!("VIOLATION    {name} at {at}: {}", violation.what);
             }
         }
     }

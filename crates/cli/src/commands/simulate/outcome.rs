@@ -3,12 +3,16 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use mutua_algorithms::About;
-use mutua_simulator::{Expected, Interval, Plan, Quantiles, Report, Theory, TheoryLoad, theory};
+use mutua_simulator::{
+    Expected, Interval, Plan, Quantiles, Report, Theory, TheoryLoad, combined, theory,
+};
 use serde::Serialize;
 
 /// What all seeds together have shown.
 pub(super) struct Outcome {
     pub(super) theory: Theory,
+    /// Why theory says nothing of this situation, if so.
+    pub(super) no_theory: Option<&'static str>,
     pub(super) reports: Vec<Report>,
     time: Duration,
 }
@@ -79,17 +83,22 @@ pub(super) struct Json<'a> {
     #[serde(flatten)]
     report: Report,
     runs: usize,
+    /// The seeds of the runs; `trace_hash` is over the hashes of all of them, in this order.
+    seeds: Vec<u64>,
     events_per_second: f64,
     theory: &'a Theory,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_theory: Option<&'static str>,
     /// Means with 95 % confidence intervals, over several seeds.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     intervals: BTreeMap<&'static str, Interval>,
 }
 
 impl Outcome {
-    pub(super) fn new(about: &About, plan: &Plan, load: Option<TheoryLoad>) -> Self {
+    pub(super) fn new(about: &About, plan: &Plan, load: Result<TheoryLoad, &'static str>) -> Self {
+        let no_theory = load.err();
         let theory = load.map(|load| theory(about.name, &plan.setup, load)).unwrap_or_default();
-        Self { theory, reports: Vec::new(), time: Duration::ZERO }
+        Self { theory, no_theory, reports: Vec::new(), time: Duration::ZERO }
     }
 
     pub(super) fn add(&mut self, report: Report, time: Duration) {
@@ -124,7 +133,8 @@ impl Outcome {
             let samples: Vec<_> = self.reports.iter().filter_map(of).collect();
             Interval::of(&samples).map(|interval| interval.mean)
         };
-        let mean_of = |of| mean(of).unwrap_or(0.0);
+        // Without a single entry there is no figure; JSON shows null.
+        let mean_of = |of| mean(of).unwrap_or(f64::NAN);
         merged.messages_per_entry = mean_of(|report| Some(report.messages_per_entry));
         merged.multicasts_per_entry = mean_of(|report| Some(report.multicasts_per_entry));
         merged.bytes_per_entry = mean_of(|report| Some(report.bytes_per_entry));
@@ -140,6 +150,11 @@ impl Outcome {
         merged.max_bypass = reports().map(|report| report.max_bypass).max().unwrap_or(0);
         merged.violations = reports().flat_map(|report| report.violations.clone()).collect();
         merged.violation_count = reports().map(|report| report.violation_count).sum();
+        merged.violations_by_property = BTreeMap::new();
+        for (property, count) in reports().flat_map(|report| &report.violations_by_property) {
+            *merged.violations_by_property.entry(property).or_default() += count;
+        }
+        merged.trace_hash = combined(reports().map(|report| report.trace_hash.as_str()));
         merged.events = self.events();
         merged
     }
@@ -168,8 +183,10 @@ impl Outcome {
         Json {
             report,
             runs: self.reports.len(),
+            seeds: self.reports.iter().map(|report| report.seed).collect(),
             events_per_second: self.events_per_second(),
             theory: &self.theory,
+            no_theory: self.no_theory,
             intervals: intervals
                 .filter_map(|measure| Some((measure.name, self.interval(measure)?)))
                 .collect(),

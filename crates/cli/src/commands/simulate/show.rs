@@ -19,6 +19,9 @@ pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
             line(&mut text, name, &quantiles(&times));
         }
     }
+    if let Some(why) = outcome.no_theory {
+        line(&mut text, "theory", &format!("silent: {why}"));
+    }
     let kinds = merged.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count:.3}"));
     line(&mut text, "messages", &kinds.collect::<Vec<_>>().join(", "));
     line(&mut text, "most bypassed", &format!("{} entries by others", merged.max_bypass));
@@ -69,7 +72,12 @@ fn table(outcome: &Outcome) -> Table {
     table.load_style(presets::NOTHING);
     table.set_header(["", "measured", "+- 95 %", "theory", "", "deviation"]);
     for measure in &MEASURES {
-        let Some(found) = outcome.interval(measure) else { continue };
+        let Some(found) = outcome.interval(measure) else {
+            if outcome.reports.iter().all(|report| report.entries == 0) {
+                table.add_row([measure.title, "-"]);
+            }
+            continue;
+        };
         let expected = (measure.expected)(&outcome.theory);
         let mut row = vec![measure.title.to_owned(), figure(found.mean), half_width(&found)];
         row.extend(theory(expected, found.mean));
@@ -92,7 +100,9 @@ fn theory(expected: Option<&Expected>, measured: f64) -> [String; 3] {
     let deviation = match expected.meaning {
         Meaning::Bound if measured <= expected.value => "within".to_owned(),
         Meaning::Exact | Meaning::Mean | Meaning::Bound => {
-            format!("{:+.2} %", 100.0 * expected.deviation(measured))
+            let percent = 100.0 * expected.deviation(measured);
+            // What rounds to zero has no sign worth showing.
+            format!("{:+.2} %", if percent.abs() < 0.005 { 0.0 } else { percent })
         }
     };
     [format!("{sign}{}", figure(expected.value)), expected.formula.clone(), deviation]
@@ -103,6 +113,8 @@ fn half_width(interval: &Interval) -> String {
 }
 
 fn figure(value: f64) -> String {
+    // What rounds to zero is shown without a sign.
+    let value = if value.abs() < 5e-5 { 0.0 } else { value };
     if value.abs() >= 1000.0 { format!("{value:.1}") } else { format!("{value:.4}") }
 }
 
@@ -119,7 +131,11 @@ fn checks(about: &About, plan: &Plan, merged: &Report) -> String {
     };
     let state = match merged.violation_count {
         0 => "one inside at a time, nobody waits for ever, the fence grows".to_owned(),
-        count => format!("{count} VIOLATIONS"),
+        count => {
+            let kinds = merged.violations_by_property.iter();
+            let kinds: Vec<_> = kinds.map(|(name, count)| format!("{name} {count}")).collect();
+            format!("{count} VIOLATIONS ({})", kinds.join(", "))
+        }
     };
     let claims = about.claims_with(&plan.setup.settings);
     let claimed = if claims.contains(&Claim::Ordering) { "claimed" } else { "not claimed" };

@@ -1,0 +1,142 @@
+//! A ring that passes one process over: the token goes round for ever, and that one starves.
+
+use mutua_algorithms::{
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Phase, Setup, Stamp,
+    Start, Structure,
+};
+use serde::{Deserialize, Serialize};
+
+use super::*;
+use crate::{
+    ghost::Ghost,
+    limits::Limits,
+    model::{Build, bit},
+    search::{Wanted, search},
+    system::System,
+    trail::trail_round,
+};
+
+/// A process of a token ring of three in which the last is passed over, if `FAIR` is false.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Ring<const FAIR: bool> {
+    me: NodeId,
+    phase: Phase,
+}
+
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+struct Token;
+
+impl Message for Token {
+    fn kind(&self) -> &'static str {
+        "token"
+    }
+}
+
+impl<const FAIR: bool> Ring<FAIR> {
+    fn pass(&self, out: &mut Outbox<Token>) {
+        let members = if FAIR { 3 } else { 2 };
+        out.send_lazily(NodeId((self.me.0 + 1) % members), Token);
+    }
+}
+
+impl<const FAIR: bool> Mutex for Ring<FAIR> {
+    type Message = Token;
+
+    const ABOUT: &'static About = &ABOUT;
+
+    fn new(me: NodeId, _start: &Start) -> Self {
+        Self { me, phase: Phase::Outside }
+    }
+
+    fn begin(&mut self, out: &mut Outbox<Token>) {
+        if self.me == NodeId(0) {
+            self.pass(out);
+        }
+    }
+
+    fn request(&mut self, _ours: Stamp, _out: &mut Outbox<Token>) {
+        self.phase = Phase::Requesting;
+    }
+
+    fn receive(&mut self, _from: NodeId, _token: Token, out: &mut Outbox<Token>) {
+        if self.phase == Phase::Requesting {
+            self.phase = Phase::Inside;
+            out.enter();
+        } else {
+            self.pass(out);
+        }
+    }
+
+    fn release(&mut self, out: &mut Outbox<Token>) {
+        self.phase = Phase::Outside;
+        self.pass(out);
+    }
+
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn token_here(&self) -> bool {
+        false
+    }
+
+    fn at_start(&self, _start: &Start) -> bool {
+        false
+    }
+
+    fn waits_for(&self) -> Vec<NodeId> {
+        Vec::new()
+    }
+
+    fn variables(&self) -> Fields {
+        Fields::new()
+    }
+}
+
+const ABOUT: About = About {
+    name: "test-ring",
+    title: "",
+    kind: Kind::Mutex,
+    family: "token",
+    control: true,
+    claims: &[],
+    links: Links::Any,
+    structure: Structure::Ring,
+    uses_stamps: false,
+    options: &[],
+    costs: Costs { light: "", saturated: "", worst: "", client_delay: "", sync_delay: "" },
+    order: "",
+    source: "",
+    idea: "",
+    rules: &[],
+    known_failures: &[],
+};
+
+/// Whether somebody starves, and if so the run that shows it: its length and where it repeats.
+fn starves<const FAIR: bool>() -> Option<(usize, Option<usize>)> {
+    let system = System::new(Setup::new(3), 1);
+    let model = Model::of_mutex::<Ring<FAIR>>(&system, Build::plain(Ghost::None)).expect("a ring");
+    let wanted = Wanted {
+        properties: bit(Claim::Safety) | bit(Claim::DeadlockFree) | bit(Claim::Liveness),
+        first: false,
+    };
+    let limits = Limits { threads: 1, ..Limits::default() };
+    let reached = search(&model, wanted, &limits, &mut |_| ());
+    assert!(reached.found.is_empty() && reached.stopped.is_none(), "nothing is ever at rest");
+    assert!(reached.backward > 0, "the token goes round");
+    let trap = find_trap(&model, &reached, Links::Any)?;
+    let (way, begin) = trap.way_round(&model, &reached);
+    let trail = trail_round(&model, &reached, &way, begin);
+    Some((trail.steps.len(), trail.cycle))
+}
+
+#[test]
+fn who_is_passed_over_for_ever_is_found_though_nothing_is_ever_at_rest() {
+    // It asks, and the token goes there and back.
+    assert_eq!(starves::<false>(), Some((3, Some(1))));
+}
+
+#[test]
+fn a_token_that_goes_round_for_ever_is_no_starvation() {
+    assert_eq!(starves::<true>(), None);
+}

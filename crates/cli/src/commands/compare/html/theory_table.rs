@@ -1,0 +1,93 @@
+//! The table of measurement beside theory.
+
+use mutua_algorithms::Setup;
+use mutua_simulator::{Expected, Meaning, theory};
+
+use super::{Comparison, Row, Stat, nothing, put};
+use crate::{
+    commands::compare::plots::load_name,
+    plot::{escape, number},
+};
+
+pub(super) fn table(page: &mut String, comparison: &Comparison) {
+    let several = comparison.situations.len() > 1;
+    let situation = if several { "<th>inside</th><th>latency</th>" } else { "" };
+    put(
+        page,
+        &format!(
+            "<h2>Measurement beside theory</h2>\n<p>Red is off by more than 2 % and outside the \
+             95 % interval over the seeds. A bound is kept or not.</p>\n<details open><summary>All \
+             formulas</summary><table><tr><th>algorithm</th><th>N</th><th>load</th>{situation}\
+             <th>of</th><th>formula</th><th>theory</th><th>measured</th><th>+- 95 %</th>\
+             <th>deviation</th></tr>"
+        ),
+    );
+    comparison.rows.iter().for_each(|row| lines(page, row, several));
+    put(page, "</table></details>");
+}
+
+fn lines(page: &mut String, row: &Row, several: bool) {
+    let Some(load) = row.cell.load.theory() else { return };
+    let (hold, latency) = (escape(&row.cell.hold), escape(&row.cell.latency));
+    let situation =
+        if several { format!("<td>{hold}</td><td>{latency}</td>") } else { String::new() };
+    let (name, nodes, load_text) = (&row.cell.algorithm, row.cell.nodes, load_name(load));
+    let head = format!("<td>{name}</td><td>{nodes}</td><td>{load_text}</td>{situation}");
+    if let Some(why) = nothing(row) {
+        put(page, &format!("<tr>{head}<td class=\"text\" colspan=\"6\">{why}</td></tr>"));
+        return;
+    }
+    let said = theory(name, &Setup::new(nodes), load);
+    let figures = &row.figures;
+    for (what, expected, found) in [
+        ("messages", &said.messages, figures.messages),
+        ("multicast as one", &said.multicasts, figures.multicasts),
+        ("client delay", &said.client_delay, figures.client_delay),
+        ("sync delay", &said.sync_delay, figures.sync_delay),
+    ] {
+        if let (Some(expected), Some(found)) = (expected, found) {
+            put(page, &format!("<tr>{head}<td>{what}</td>{}</tr>", cells(expected, found)));
+        }
+    }
+}
+
+fn cells(expected: &Expected, found: Stat) -> String {
+    let deviation = expected.deviation(found.mean);
+    let (shown, class) = match expected.meaning {
+        Meaning::Bound if deviation == 0.0 => ("kept".to_owned(), ""),
+        Meaning::Exact | Meaning::Mean | Meaning::Bound => {
+            let class = if is_off(expected, found) { " class=\"off\"" } else { "" };
+            (format!("{:+.2} %", 100.0 * deviation), class)
+        }
+    };
+    let bound = if expected.meaning == Meaning::Bound { "at most " } else { "" };
+    format!(
+        "<td class=\"formula\">{}</td><td>{bound}{}</td><td>{}</td><td>{}</td>\
+         <td{class}>{shown}</td>",
+        escape(&expected.formula),
+        number(expected.value),
+        number(found.mean),
+        found.half_width.map_or_else(String::new, number)
+    )
+}
+
+/// Whether a measurement contradicts theory: by more than 2 %, and by more than chance explains.
+fn is_off(expected: &Expected, found: Stat) -> bool {
+    let outside = (found.mean - expected.value).abs() > found.half_width.unwrap_or(0.0);
+    expected.deviation(found.mean).abs() > 0.02 && outside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_interval_holds_is_not_off() {
+        let formula = String::new();
+        let expected = Expected { value: 2.88, meaning: Meaning::Mean, formula };
+        let found = |mean, half_width| Stat { mean, half_width: Some(half_width) };
+        assert!(!is_off(&expected, found(2.95, 0.15)));
+        assert!(!is_off(&expected, found(2.89, 0.001)), "within 2 %");
+        assert!(is_off(&expected, found(2.95, 0.01)));
+    }
+}

@@ -1,0 +1,179 @@
+//! What `mutua lock` is told, and what is made of it.
+
+use std::{ffi::OsString, time::Duration};
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::{
+    exit::{self, usage},
+    guard::OnLost,
+};
+
+/// Runs COMMAND while it holds the lock NAME, and exits with its status. Without a command it
+/// prints the token and holds the lock until a signal or the end of its standard input.
+///
+/// Exit codes of its own: 64 bad usage, 69 no node or not all members, 75 not acquired, 79 the lock
+/// was lost and the command stopped, 126 and 127 the command cannot be run or found, 128+N by
+/// signal N.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The lock's name.
+    name: String,
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+    /// Run this text with $SHELL instead.
+    #[arg(short = 'c', long = "command", value_name = "TEXT", conflicts_with = "command")]
+    shell: Option<OsString>,
+    /// Do not wait.
+    #[arg(short = 'n', long = "try", conflicts_with = "wait")]
+    only_try: bool,
+    /// Wait no longer than this: 5, 0.5, 200ms, 30s, 5m; 0 does not wait.
+    #[arg(short, long, value_name = "TIME", value_parser = time)]
+    wait: Option<Duration>,
+    /// The exit code when the lock was not acquired.
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::CONFLICT)]
+    conflict_exit_code: u8,
+    /// For how long the lock stays ours when nothing is heard of us.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
+    ttl: Duration,
+    /// The time between asking the command to end and killing it [default: a quarter of the ttl, at
+    /// most 3s].
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    grace: Option<Duration>,
+    /// What to do with the command when the lock is lost: term, kill, signal=NAME, exec=COMMAND,
+    /// ignore. All but the last kill it in the end.
+    #[arg(long, value_name = "WHAT", default_value = "term")]
+    on_lost: OnLost,
+    /// A node elsewhere, or an etcd: unix:PATH or HOST:PORT [default: the user's node].
+    #[arg(long, value_name = "ENDPOINT")]
+    endpoint: Option<String>,
+    /// Who holds it, for those who ask.
+    #[arg(long, value_name = "TEXT")]
+    owner: Option<String>,
+    /// Also set ETCD_LOCK_KEY and ETCD_LOCK_REV, as etcdctl does.
+    #[arg(long)]
+    etcd_env: bool,
+    /// Say what happens as JSON, a line for each, on standard error.
+    #[arg(long)]
+    json: bool,
+    /// Write what happens as JSON lines to this descriptor.
+    #[arg(long, value_name = "N")]
+    status_fd: Option<u32>,
+    /// Say what happens.
+    #[arg(short, long, conflicts_with = "quiet")]
+    verbose: bool,
+    /// Say nothing but errors.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) name: String,
+    pub(super) command: Vec<OsString>,
+    pub(super) wait: Option<Duration>,
+    pub(super) conflict: u8,
+    pub(super) ttl: Duration,
+    pub(super) grace: Duration,
+    pub(super) margin: Duration,
+    pub(super) on_lost: OnLost,
+    pub(super) endpoint: Option<String>,
+    pub(super) owner: String,
+    pub(super) etcd_env: bool,
+    pub(super) json: bool,
+    pub(super) status_fd: Option<u32>,
+    pub(super) verbose: bool,
+    pub(super) quiet: bool,
+}
+
+impl Plan {
+    pub(super) fn new(arguments: &Arguments) -> Result<Self> {
+        let ttl = arguments.ttl;
+        let grace = arguments.grace.unwrap_or((ttl / 4).min(Duration::from_secs(3)));
+        let margin = (ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
+        // A renewal is due after a third; one that is a little late must not end the command.
+        if (grace + margin) * 2 > ttl {
+            return Err(usage(format!(
+                "a lease of {ttl:?} is too short for {grace:?} of grace; --ttl {:?} would do",
+                (grace + margin) * 2 + Duration::from_secs(1)
+            )));
+        }
+        if ttl < Duration::from_secs(1) {
+            return Err(usage("--ttl must be at least 1s"));
+        }
+        Ok(Self {
+            name: arguments.name.clone(),
+            command: arguments.whole_command(),
+            wait: if arguments.only_try { Some(Duration::ZERO) } else { arguments.wait },
+            conflict: arguments.conflict_exit_code,
+            ttl,
+            grace,
+            margin,
+            on_lost: arguments.on_lost.clone(),
+            endpoint: arguments.endpoint.clone(),
+            owner: arguments.owner.clone().unwrap_or_else(super::owner),
+            etcd_env: arguments.etcd_env,
+            json: arguments.json,
+            status_fd: arguments.status_fd,
+            verbose: arguments.verbose,
+            quiet: arguments.quiet,
+        })
+    }
+
+    /// The command as people read it, not too long.
+    pub(super) fn command_line(&self) -> String {
+        let words: Vec<_> = self.command.iter().map(|word| word.to_string_lossy()).collect();
+        words.join(" ").chars().take(200).collect()
+    }
+}
+
+impl Arguments {
+    fn whole_command(&self) -> Vec<OsString> {
+        match &self.shell {
+            Some(text) => {
+                let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+                let shell = shell.unwrap_or_else(|| "sh".into());
+                vec![shell, "-c".into(), text.clone()]
+            }
+            None => self.command.clone(),
+        }
+    }
+}
+
+/// A time: a number of seconds, or one with a unit.
+fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time; 5, 0.5, 200ms, 30s, 5m and 1h are");
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let unit = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::time;
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        for (text, millis) in
+            [("5", 5000), ("0.5", 500), ("200ms", 200), ("30s", 30_000), ("5m", 300_000), ("0", 0)]
+        {
+            assert_eq!(time(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for wrong in ["", "s", "-1", "1 s", "1d", "1e9", "1.2.3"] {
+            time(wrong).expect_err(wrong);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Telling the user, and programs, what happens.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{IsTerminal, Write},
+    time::Duration,
+};
+
+use anyhow::Result;
+use mutua_service::proto::v1;
+use serde_json::{Value, json};
+
+use super::Plan;
+use crate::{
+    commands::locks::{ago, entry_json, who},
+    exit::usage,
+};
+
+/// Says things where they are wanted.
+pub(super) struct Report {
+    name: String,
+    status: Option<File>,
+    json: bool,
+    verbose: bool,
+    quiet: bool,
+    /// Whether somebody watches, who wants to know whom they wait for.
+    watched: bool,
+    stopped: bool,
+}
+
+impl Report {
+    pub(super) fn new(plan: &Plan) -> Result<Self> {
+        let status = plan.status_fd.map(open).transpose()?;
+        Ok(Self {
+            name: plan.name.clone(),
+            status,
+            json: plan.json,
+            verbose: plan.verbose,
+            quiet: plan.quiet,
+            watched: std::io::stderr().is_terminal(),
+            stopped: false,
+        })
+    }
+
+    pub(super) fn version(&mut self, version: &str) {
+        let own = env!("CARGO_PKG_VERSION");
+        if version != own && version != "etcd" && !self.quiet {
+            self.say(&format!("the node is version {version}, and this is version {own}"));
+        }
+    }
+
+    pub(super) fn waiting(&mut self, waiting: &v1::Waiting) {
+        let holder = waiting.holder.as_ref();
+        self.event(json!({
+            "event": "waiting", "name": self.name, "before": waiting.place,
+            "holder": holder.map(entry_json), "stopped": waiting.stopped,
+        }));
+        if !waiting.stopped.is_empty() && !self.quiet {
+            self.stopped = true;
+            return self.say(&format!("waiting for {}: {}", self.name, waiting.stopped));
+        }
+        if self.json || !(self.verbose || (self.watched && !self.quiet)) {
+            return;
+        }
+        let inside = match holder {
+            Some(holder) => format!("inside is {} since {}", who(holder), ago(holder.for_ms)),
+            None => "nobody of this node is inside".to_owned(),
+        };
+        let line = match waiting.place {
+            0 => "next in line at this node".to_owned(),
+            1 => "1 before us at this node".to_owned(),
+            before => format!("{before} before us at this node"),
+        };
+        self.say(&format!("waiting for {}: {inside}; {line}", self.name));
+    }
+
+    pub(super) fn acquired(&mut self, fence: u64, waited: Duration) {
+        let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        self.event(json!({
+            "event": "acquired", "name": self.name, "token": fence, "waited_ms": waited,
+        }));
+        if (self.verbose || self.stopped) && !self.json {
+            self.say(&format!("{} acquired after {}, token {fence}", self.name, ago(waited)));
+        }
+    }
+
+    pub(super) fn refused(&mut self, refused: &v1::Refused) {
+        let holder = refused.holder.as_ref();
+        self.event(json!({
+            "event": "not-acquired", "name": self.name, "reason": refused.text,
+            "holder": holder.map(entry_json),
+        }));
+        let busy = matches!(refused.reason(), v1::Reason::Busy | v1::Reason::Timeout);
+        if self.json || (busy && !self.verbose) {
+            return;
+        }
+        let inside = holder.map(|holder| format!("; inside is {}", who(holder)));
+        let inside = inside.unwrap_or_default();
+        self.say(&format!("{} not acquired: {}{inside}", self.name, refused.text));
+    }
+
+    pub(super) fn lost(&mut self, name: &str, why: &str) {
+        self.event(json!({ "event": "lost", "name": name, "reason": why }));
+        if !self.json {
+            self.say(&format!("{name} is lost: {why}"));
+        }
+    }
+
+    pub(super) fn ended(&mut self, code: i32, signal: Option<i32>) {
+        self.event(json!({ "event": "ended", "code": code, "signal": signal }));
+    }
+
+    pub(super) fn released(&mut self) {
+        self.event(json!({ "event": "released", "name": self.name }));
+        if self.verbose && !self.json {
+            self.say(&format!("{} released", self.name));
+        }
+    }
+
+    pub(super) fn note(&mut self, text: &str) {
+        if !self.quiet {
+            self.say(text);
+        }
+    }
+
+    pub(super) fn say(&self, text: &str) {
+        if self.json {
+            eprintln!("{}", json!({ "event": "note", "text": text }));
+        } else {
+            eprintln!("mutua: {text}");
+        }
+    }
+
+    fn event(&mut self, event: Value) {
+        if self.json {
+            eprintln!("{event}");
+        }
+        if let Some(status) = &mut self.status {
+            // Whoever wanted to know may be gone.
+            let _ = writeln!(status, "{event}");
+        }
+    }
+}
+
+/// A descriptor of ours by its number.
+fn open(number: u32) -> Result<File> {
+    let path = format!("/proc/self/fd/{number}");
+    let opened = OpenOptions::new().append(true).open(path);
+    opened.map_err(|error| {
+        usage(format!("--status-fd {number} is not open for writing: {error}; 3>FILE opens 3"))
+    })
+}

@@ -1,0 +1,283 @@
+//! Looking at locks: who is inside, who waits; and taking one away.
+
+use std::{io::IsTerminal, process::ExitCode, time::Duration};
+
+use anyhow::Result;
+use clap::Args;
+use mutua_service::{
+    client::connect,
+    proto::v1::{self, locks_client::LocksClient},
+};
+use serde_json::{Value, json};
+use tonic::{Status, transport::Channel};
+
+use crate::{
+    exit::{self, usage},
+    local::{Place, connect_or_start},
+};
+
+/// Where to ask.
+#[derive(Debug, Args)]
+pub(crate) struct Where {
+    /// A node elsewhere: unix:PATH or HOST:PORT [default: the user's node on this machine].
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(crate) endpoint: Option<String>,
+    /// Print JSON, a line for each.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    /// Only names that start with this.
+    prefix: Option<String>,
+    #[command(flatten)]
+    at: Where,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArguments {
+    /// The lock.
+    name: String,
+    #[command(flatten)]
+    at: Where,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArguments {
+    /// The lock.
+    name: String,
+    /// The token, as in LOCK_TOKEN.
+    token: u64,
+    #[command(flatten)]
+    at: Where,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BreakArguments {
+    /// The lock.
+    name: String,
+    /// Why; whoever is inside is told, and it is logged.
+    #[arg(long)]
+    reason: String,
+    /// Only if this token is inside.
+    #[arg(long)]
+    token: Option<u64>,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    at: Where,
+}
+
+/// Runs something that waits.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+async fn client(at: &Where) -> Result<LocksClient<Channel>> {
+    let channel = match &at.endpoint {
+        Some(endpoint) => connect(endpoint).await,
+        None => connect_or_start(&Place::find()?).await,
+    };
+    Ok(LocksClient::new(channel.map_err(exit::unavailable)?))
+}
+
+fn failed(status: Status) -> anyhow::Error {
+    match status.code() {
+        tonic::Code::InvalidArgument => usage(status.message()),
+        tonic::Code::Unimplemented => {
+            exit::unavailable("whoever answers there is no node of mutua and cannot say")
+        }
+        _ => exit::unavailable(status.message()),
+    }
+}
+
+pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode> {
+    let prefix = arguments.prefix.clone().unwrap_or_default().into_bytes();
+    block_on(async {
+        let request = v1::ListRequest { prefix, exact: false };
+        let response = client(&arguments.at).await?.list(request).await.map_err(failed)?;
+        let v1::ListResponse { locks, stopped } = response.into_inner();
+        if arguments.at.json {
+            locks.iter().for_each(|lock| println!("{}", as_json(lock)));
+        } else {
+            print_table(&locks);
+        }
+        if !stopped.is_empty() {
+            eprintln!("mutua: nothing is granted: {stopped}");
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn print_table(locks: &[v1::Lock]) {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(["NAME", "INSIDE", "SINCE", "TOKEN", "WAITING", "ALGORITHM"]);
+    for lock in locks {
+        let holder = lock.holder.as_ref();
+        table.add_row([
+            lock.name.escape_ascii().to_string(),
+            holder.map_or("nobody of this node".to_owned(), who),
+            holder.map(|holder| ago(holder.for_ms)).unwrap_or_default(),
+            holder.map(|holder| holder.fence.to_string()).unwrap_or_default(),
+            lock.waiting.len().to_string(),
+            lock.algorithm.clone(),
+        ]);
+    }
+    println!("{table}");
+}
+
+pub(crate) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
+    block_on(async {
+        let prefix = arguments.name.clone().into_bytes();
+        let request = v1::ListRequest { prefix, exact: true };
+        let response = client(&arguments.at).await?.list(request).await.map_err(failed)?;
+        for lock in response.into_inner().locks {
+            print(&lock, arguments.at.json);
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+pub(crate) fn watch(arguments: &ShowArguments) -> Result<ExitCode> {
+    block_on(async {
+        let request = v1::WatchRequest { name: arguments.name.clone().into_bytes() };
+        let response = client(&arguments.at).await?.watch(request).await.map_err(failed)?;
+        let mut states = response.into_inner();
+        while let Some(lock) = states.message().await.map_err(failed)? {
+            print(&lock, arguments.at.json);
+        }
+        Err(exit::unavailable("the node ended"))
+    })
+}
+
+fn print(lock: &v1::Lock, json: bool) {
+    if json {
+        return println!("{}", as_json(lock));
+    }
+    let name = lock.name.escape_ascii();
+    match &lock.holder {
+        Some(holder) => println!(
+            "{name}: inside is {} since {}, token {}",
+            who(holder),
+            ago(holder.for_ms),
+            holder.fence
+        ),
+        None => println!("{name}: nobody of this node is inside"),
+    }
+    if !lock.waiting.is_empty() {
+        println!("  waiting at this node, in order of arrival:");
+    }
+    for (place, waiter) in lock.waiting.iter().enumerate() {
+        println!("  {}. {} for {}", place + 1, who(waiter), ago(waiter.for_ms));
+    }
+    if !lock.algorithm.is_empty() {
+        println!("  between nodes: {}", lock.algorithm);
+    }
+}
+
+pub(crate) fn verify(arguments: &VerifyArguments) -> Result<ExitCode> {
+    block_on(async {
+        let name = arguments.name.clone().into_bytes();
+        let request = v1::VerifyRequest { name, fence: arguments.token };
+        let response = client(&arguments.at).await?.verify(request).await.map_err(failed)?;
+        Ok(match response.into_inner().current {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::from(1),
+        })
+    })
+}
+
+pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
+    if arguments.reason.trim().is_empty() {
+        return Err(usage("--reason must say why"));
+    }
+    block_on(async {
+        let mut client = client(&arguments.at).await?;
+        let name = arguments.name.clone().into_bytes();
+        let request = v1::ListRequest { prefix: name.clone(), exact: true };
+        let seen = client.list(request).await.map_err(failed)?.into_inner().locks;
+        let Some(holder) = seen.into_iter().find_map(|lock| lock.holder) else {
+            eprintln!("mutua: nobody of this node is inside {}", arguments.name);
+            return Ok(ExitCode::from(1));
+        };
+        if !arguments.yes && !confirm(&holder)? {
+            return Ok(ExitCode::from(1));
+        }
+        // What was seen is what is broken: not whoever has got in since.
+        let fence = arguments.token.unwrap_or(holder.fence);
+        let (reason, by) = (arguments.reason.clone(), super::lock::owner());
+        let request = v1::BreakRequest { name, fence, reason, by };
+        let response = client.r#break(request).await.map_err(failed)?.into_inner();
+        match response.broken {
+            Some(broken) => println!(
+                "taken away from {}; others get in when it has left, in {} at the latest",
+                who(&broken),
+                ago(response.quarantine_ms)
+            ),
+            None => {
+                eprintln!("mutua: token {fence} is not inside {} any more", arguments.name);
+                return Ok(ExitCode::from(1));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn confirm(holder: &v1::Entry) -> Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Err(usage("without a terminal to ask on, --yes says that it is meant"));
+    }
+    eprint!("inside is {} since {}; take it away? [y/N] ", who(holder), ago(holder.for_ms));
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(answer.trim().eq_ignore_ascii_case("y"))
+}
+
+/// Somebody in a few words.
+pub(crate) fn who(entry: &v1::Entry) -> String {
+    let client = entry.client.clone().unwrap_or_default();
+    let mut words = if client.owner.is_empty() { client.host.clone() } else { client.owner };
+    if client.pid > 0 {
+        words += &format!(" (pid {} on {})", client.pid, client.host);
+    }
+    if !client.command.is_empty() {
+        words += &format!(" `{}`", client.command);
+    }
+    words
+}
+
+/// A time as people say it.
+pub(crate) fn ago(millis: u64) -> String {
+    let time = Duration::from_millis(millis);
+    match time.as_secs() {
+        0 => format!("{millis} ms"),
+        seconds @ 1..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+fn as_json(lock: &v1::Lock) -> Value {
+    json!({
+        "name": lock.name.escape_ascii().to_string(),
+        "holder": lock.holder.as_ref().map(entry_json),
+        "waiting": lock.waiting.iter().map(entry_json).collect::<Vec<_>>(),
+        "algorithm": lock.algorithm,
+    })
+}
+
+/// Somebody as JSON.
+pub(crate) fn entry_json(entry: &v1::Entry) -> Value {
+    let client = entry.client.clone().unwrap_or_default();
+    json!({
+        "owner": client.owner,
+        "host": client.host,
+        "pid": client.pid,
+        "command": client.command,
+        "for_ms": entry.for_ms,
+        "token": entry.fence,
+    })
+}

@@ -1,0 +1,161 @@
+//! `mutua simulate dijkstra --with daemon=...`: the ring of flags that are read directly.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use mutua_algorithms::About;
+use mutua_simulator::{Interval, RingPlan, RingReport, Violation, combined, settle};
+use serde::Serialize;
+
+use super::{Arguments, NODES};
+use crate::exit::usage;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Json<'a> {
+    algorithm: &'static str,
+    daemon: &'a str,
+    nodes: u32,
+    k: u32,
+    runs: usize,
+    seeds: Vec<u64>,
+    /// Whether every run settled.
+    settled: bool,
+    settled_runs: usize,
+    /// The mean over the runs that settled.
+    settling_steps: Option<f64>,
+    max_settling_steps: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_settling_steps: Option<Interval>,
+    /// Turns inside until the ring was legitimate, the mean over all runs.
+    entries: f64,
+    most_privileged: u64,
+    /// The flags at the start of the first run.
+    flags: &'a [u32],
+    violations: Vec<Violation>,
+    events: u64,
+    trace_hash: String,
+}
+
+/// Whether flags are to be read directly instead of travelling by messages.
+pub(super) fn is_asked_for(arguments: &Arguments, about: &About) -> Result<bool> {
+    let settings = arguments.system.setup(&arguments.name, NODES)?.settings;
+    let daemon = settings.get("daemon");
+    Ok(about.name == "dijkstra" && daemon.is_some_and(|daemon| daemon != "messages"))
+}
+
+/// Refuses the options that only mean something under a daemon.
+pub(super) fn refuse_without_one(arguments: &Arguments) -> Result<()> {
+    for (given, name) in
+        [(arguments.flags.is_some(), "--flags"), (arguments.max_steps.is_some(), "--max-steps")]
+    {
+        if given {
+            let daemons = "dijkstra --with daemon=central, distributed or synchronous";
+            return Err(usage(format!("{name} is for {daemons}")));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
+    refuse_what_needs_messages(arguments)?;
+    let mut setup = arguments.system.setup(&arguments.name, NODES)?;
+    if let (None, Some(flags)) = (arguments.system.nodes, &arguments.flags) {
+        setup.nodes = u32::try_from(flags.len())?;
+    }
+    let plan = RingPlan {
+        setup,
+        flags: arguments.flags.clone(),
+        max_steps: arguments.max_steps,
+        seed: arguments.seed,
+    };
+    let runs = (0..arguments.runs).map(|number| {
+        let seed = plan.seed + number;
+        settle(&RingPlan { seed, ..plan.clone() }).map_err(|error| usage(error.to_string()))
+    });
+    let reports = runs.collect::<Result<Vec<_>>>()?;
+    let json = json(&plan, &reports);
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&json)?);
+    } else {
+        show(about, &json);
+    }
+    let Some(failed) = reports.iter().find(|report| !report.settled) else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    let words = super::without(&words, &super::SEEDS).join(" ");
+    eprintln!("replay: mutua {words} --seed {}", failed.seed);
+    Ok(ExitCode::FAILURE)
+}
+
+fn refuse_what_needs_messages(arguments: &Arguments) -> Result<()> {
+    for (given, name) in [
+        (arguments.entries.is_some(), "--entries"),
+        (arguments.warm_up.is_some(), "--warm-up"),
+        (arguments.trace.is_some(), "--trace"),
+        (arguments.diagram.is_some(), "--diagram"),
+        (arguments.shrink, "--shrink"),
+        (arguments.order, "--order"),
+        (arguments.per_node, "--per-node"),
+        (!arguments.workload.requests.is_empty(), "--requests"),
+        (arguments.starters.is_some(), "--starters"),
+        (!arguments.crashed.is_empty(), "--crashed"),
+    ] {
+        if given {
+            let text = format!("{name} does not go with a daemon: it runs until the ring settles");
+            return Err(usage(format!("{text}, without messages; see daemon=messages")));
+        }
+    }
+    Ok(())
+}
+
+fn json<'a>(plan: &'a RingPlan, reports: &'a [RingReport]) -> Json<'a> {
+    let settled: Vec<_> = reports.iter().filter_map(|report| report.settling_steps).collect();
+    let steps: Vec<_> = settled.iter().map(|&steps| steps as f64).collect();
+    let interval = Interval::of(&steps);
+    let entries = reports.iter().map(|report| report.entries).sum::<u64>();
+    let hashes = reports.iter().map(|report| report.trace_hash.as_str());
+    let most_privileged = reports.iter().map(|report| report.most_privileged);
+    Json {
+        algorithm: reports[0].algorithm,
+        daemon: plan.setup.settings.get("daemon").unwrap_or_default(),
+        nodes: plan.setup.nodes,
+        k: reports[0].k,
+        runs: reports.len(),
+        seeds: reports.iter().map(|report| report.seed).collect(),
+        settled: settled.len() == reports.len(),
+        settled_runs: settled.len(),
+        settling_steps: interval.map(|interval| interval.mean),
+        max_settling_steps: settled.iter().copied().max(),
+        mean_settling_steps: interval.filter(|interval| interval.half_width.is_some()),
+        entries: entries as f64 / reports.len() as f64,
+        most_privileged: most_privileged.max().unwrap_or(0),
+        flags: &reports[0].flags,
+        violations: reports.iter().flat_map(|report| report.violations.clone()).collect(),
+        events: reports.iter().map(|report| report.events).sum(),
+        trace_hash: combined(hashes),
+    }
+}
+
+fn show(about: &About, json: &Json<'_>) {
+    let flags: Vec<_> = json.flags.iter().take(20).map(u32::to_string).collect();
+    let more = if json.flags.len() > 20 { " ..." } else { "" };
+    println!(
+        "{}, {} processes, k = {}, {} daemon, {} runs from seed {} on\n",
+        about.title, json.nodes, json.k, json.daemon, json.runs, json.seeds[0]
+    );
+    println!("first start  flags {}{more}", flags.join(" "));
+    println!("settled      {} of {} runs", json.settled_runs, json.runs);
+    if let (Some(mean), Some(max)) = (json.settling_steps, json.max_settling_steps) {
+        let width = json.mean_settling_steps.and_then(|interval| interval.half_width);
+        let width = width.map_or_else(String::new, |width| format!(" +- {width:.2}"));
+        println!("steps        mean {mean:.2}{width}, at most {max}");
+    }
+    println!("entries      {:.2} turns inside until then, the mean", json.entries);
+    println!("privileged   {} at once at most", json.most_privileged);
+    for violation in json.violations.iter().take(5) {
+        println!("VIOLATION    {}: {}", violation.property.name(), violation.what);
+    }
+    println!("events       {} moves, trace {}", json.events, json.trace_hash);
+}

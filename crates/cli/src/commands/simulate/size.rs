@@ -1,0 +1,53 @@
+//! Whether a system fits into memory, before any of it is made.
+
+use anyhow::Result;
+use mutua_algorithms::{About, QuorumKind, Setup, Structure};
+
+use crate::exit::usage;
+
+/// Process, client and their places in the queue of events, generously.
+const PER_PROCESS: f64 = 600.0;
+/// What a process keeps of another one, and the message that is under way between the two.
+const PER_PAIR: f64 = 64.0;
+const LIMIT: f64 = 8.0 * GIB;
+const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+
+/// Of these every process keeps a few others in mind at most.
+const LINEAR: [&str; 7] = [
+    "central",
+    "le-lann",
+    "dijkstra",
+    "raymond",
+    "neilsen-mizuno",
+    "naimi-trehel",
+    "chang-roberts",
+];
+
+/// Refuses a system that is estimated not to fit.
+pub(super) fn check(about: &About, setup: &Setup) -> Result<()> {
+    let estimate = estimate(about, setup);
+    if estimate <= LIMIT {
+        return Ok(());
+    }
+    Err(usage(format!(
+        "{} with {} processes would take about {:.0} GiB, the limit is {:.0} GiB; give fewer nodes",
+        about.name,
+        setup.nodes,
+        estimate / GIB,
+        LIMIT / GIB,
+    )))
+}
+
+fn estimate(about: &About, setup: &Setup) -> f64 {
+    let nodes = f64::from(setup.nodes);
+    let partners = match about.structure {
+        _ if LINEAR.contains(&about.name) => 0.0,
+        Structure::Quorums if setup.quorums != QuorumKind::Majority => 2.0 * nodes.sqrt(),
+        Structure::Complete
+        | Structure::Ring
+        | Structure::Tree
+        | Structure::Quorums
+        | Structure::Sets => nodes,
+    };
+    nodes * (PER_PROCESS + PER_PAIR * partners)
+}

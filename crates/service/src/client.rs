@@ -1,0 +1,171 @@
+//! Being a client: of a node of ours, or of a real etcd.
+//!
+//! [`hold`] takes one lock and keeps it. It counts until when the lock is good from when the last
+//! acknowledged renewal was *sent*, so that it never thinks longer than the node that it is inside.
+//! When the connection breaks it comes back, to the next node if need be, and claims what it has.
+
+mod etcd;
+mod session;
+
+use std::{future::Future, path::PathBuf, pin::Pin, time::Duration};
+
+use hyper_util::rt::TokioIo;
+use tokio::{net::UnixStream, sync::mpsc};
+use tonic::transport::{Channel, Endpoint};
+
+use crate::{
+    Moment,
+    proto::v1::{self, locks_client::LocksClient, request::Ask},
+};
+
+/// How to reach a node; called again when a connection is lost.
+pub type Connector =
+    Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Channel, String>> + Send>> + Send>;
+
+/// What kind of server is at the other end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// A node of ours.
+    Mutua,
+    /// An etcd.
+    Etcd,
+}
+
+/// What somebody wants to hold.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The lock's name.
+    pub name: Vec<u8>,
+    /// How long to wait for it; zero: not at all; none: for ever.
+    pub wait: Option<Duration>,
+    /// The lease.
+    pub ttl: Duration,
+    /// Who wants it.
+    pub client: v1::Client,
+    /// Whether what this process runs may outlive it.
+    pub guarded: bool,
+}
+
+/// What happens to a wish.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// There is a session. The text is what to tell the user, if anything.
+    Opened {
+        /// Its number.
+        session: i64,
+        /// The node's version.
+        version: String,
+    },
+    /// It waits.
+    Waiting(v1::Waiting),
+    /// It is inside.
+    Granted {
+        /// Its fence.
+        fence: u64,
+        /// How long it waited.
+        waited: Duration,
+    },
+    /// It is inside until then at least.
+    GoodUntil(Moment),
+    /// It does not get in.
+    Refused(v1::Refused),
+    /// It must not be inside any more.
+    Lost(String),
+    /// It is not inside any more, as it wanted. The last event.
+    Left,
+    /// There is nobody to ask. The last event.
+    Unreachable(String),
+    /// Something that the user may want to know.
+    Note(String),
+}
+
+/// A wish that is being looked after by a task.
+#[derive(Debug)]
+pub struct Hold {
+    /// What happens to it.
+    pub events: mpsc::UnboundedReceiver<Event>,
+    leave: mpsc::UnboundedSender<()>,
+}
+
+impl Hold {
+    /// Leaves, or waits no longer. [`Event::Left`] says when it is done.
+    pub fn leave(&self) {
+        let _ = self.leave.send(());
+    }
+}
+
+/// Takes a lock and keeps it.
+pub fn hold(connector: Connector, kind: Kind, wish: Wish) -> Hold {
+    let (tell, events) = mpsc::unbounded_channel();
+    let (leave, leaving) = mpsc::unbounded_channel();
+    match kind {
+        Kind::Mutua => tokio::spawn(session::run(connector, wish, tell, leaving)),
+        Kind::Etcd => tokio::spawn(etcd::run(connector, wish, tell, leaving)),
+    };
+    Hold { events, leave }
+}
+
+/// Connects to `unix:PATH`, `HOST:PORT` or `http://HOST:PORT`.
+///
+/// # Errors
+///
+/// A text that says what is wrong.
+pub async fn connect(endpoint: &str) -> Result<Channel, String> {
+    let failed = |error: tonic::transport::Error| {
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        format!("{endpoint}: {}", cause.unwrap_or_else(|| error.to_string()))
+    };
+    if let Some(path) = endpoint.strip_prefix("unix:") {
+        let path = PathBuf::from(path);
+        // Nobody looks at the address.
+        let local = Endpoint::from_static("http://localhost");
+        let connector = tower::service_fn(move |_| {
+            let path = path.clone();
+            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        });
+        return local.connect_with_connector(connector).await.map_err(failed);
+    }
+    let address = match endpoint.contains("://") {
+        true => endpoint.to_owned(),
+        false => format!("http://{endpoint}"),
+    };
+    let parsed = Endpoint::from_shared(address)
+        .map_err(|error| format!("`{endpoint}` is no endpoint: {error}; HOST:PORT is"))?;
+    let parsed = parsed.tcp_nodelay(true).connect_timeout(Duration::from_secs(2));
+    parsed.connect().await.map_err(failed)
+}
+
+/// What answers at the other end.
+///
+/// # Errors
+///
+/// If nobody does.
+pub async fn kind(channel: Channel) -> Result<Kind, String> {
+    match LocksClient::new(channel).about(v1::AboutRequest {}).await {
+        Ok(_) => Ok(Kind::Mutua),
+        Err(status) if status.code() == tonic::Code::Unimplemented => Ok(Kind::Etcd),
+        Err(status) => Err(status.message().to_owned()),
+    }
+}
+
+/// Says goodbye to a session on behalf of somebody who is dead, and waits until it is heard.
+///
+/// # Errors
+///
+/// A text that says what is wrong; nothing is freed then before the lease has run out.
+pub fn goodbye(endpoint: &str, session: i64) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let says = async {
+        let hello = v1::Hello { session, only_goodbye: true, ..Default::default() };
+        let request = v1::Request { ask: Some(Ask::Hello(hello)) };
+        let mut client = LocksClient::new(connect(endpoint).await?);
+        let replies = client.attach(tokio_stream::once(request)).await;
+        let mut replies = replies.map_err(|error| error.to_string())?.into_inner();
+        replies.message().await.map(drop).map_err(|error| error.to_string())
+    };
+    let limit = Duration::from_secs(2);
+    runtime.block_on(async {
+        tokio::time::timeout(limit, says).await.map_err(|_| "no answer".to_owned())?
+    })
+}

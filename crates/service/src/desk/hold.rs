@@ -1,0 +1,183 @@
+//! Being inside: how it begins, is claimed again, is taken away and ends.
+
+use std::time::Duration;
+
+use super::{AskId, Desk, Effect, Name, Outcome, SessionId, Timer, WaitId};
+use crate::Moment;
+
+/// Somebody inside.
+pub(super) struct Hold {
+    pub(super) session: SessionId,
+    pub(super) fence: u64,
+    pub(super) since: Moment,
+    pub(super) ask: AskId,
+    /// Since it was taken away: when its holder cannot think any more that it is inside.
+    broken: Option<Moment>,
+}
+
+impl Hold {
+    /// Whether it has not been taken away.
+    pub(super) fn is_good(&self) -> bool {
+        self.broken.is_none()
+    }
+}
+
+impl Desk {
+    /// Lets somebody in.
+    pub(super) fn let_in(&mut self, now: Moment, wait: WaitId, ask: AskId, fence: u64) {
+        let waited = self.waits.remove(&wait).expect("somebody who waits");
+        let name = waited.name;
+        self.remember(waited.session);
+        self.hold(now, waited.session, &name, ask, fence);
+        let session = self.sessions.get_mut(&waited.session).expect("it is alive");
+        session.waits.retain(|&other| other != wait);
+        let waits = session.waits.clone();
+        let outcome = Outcome::Granted { fence, waited: now.since(waited.since) };
+        self.effects.push(Effect::Answer { wait, outcome });
+        let lock = self.locks.get_mut(&name).expect("a lock that is held");
+        lock.line.retain(|&other| other != wait);
+        // Whoever asked twice on one session is inside twice.
+        for other in waits {
+            if self.waits.get(&other).is_some_and(|wait| wait.name == name) {
+                self.give_up(now, other, Outcome::Already { fence });
+            }
+        }
+    }
+
+    fn hold(&mut self, now: Moment, id: SessionId, name: &Name, ask: AskId, fence: u64) {
+        let session = self.sessions.get_mut(&id).expect("it is alive");
+        session.inside.push(Name::clone(name));
+        let lock = self.locks.entry(Name::clone(name)).or_default();
+        lock.last_fence = lock.last_fence.max(fence);
+        lock.holder = Some(Hold { session: id, fence, since: now, ask, broken: None });
+    }
+
+    /// A lease that somebody is inside with must be remembered across a crash.
+    fn remember(&mut self, session: SessionId) {
+        let ttl = self.sessions[&session].ttl;
+        if self.remembered < ttl {
+            self.remembered = ttl;
+            self.effects.push(Effect::Remember { longest: ttl });
+        }
+    }
+
+    /// Nobody is inside and has not been for a while: nothing needs to be remembered.
+    pub fn forget_leases(&mut self, now: Moment) {
+        if self.remembered > Duration::ZERO && self.nobody_inside(now) {
+            self.remembered = Duration::ZERO;
+            self.effects.push(Effect::Remember { longest: Duration::ZERO });
+        }
+    }
+
+    /// Somebody who was inside with this fence when the node died is inside again. Says whether:
+    /// only while nobody else is let in, and only if nobody else has claimed it.
+    pub fn claim(&mut self, now: Moment, id: SessionId, name: &[u8], fence: u64) -> bool {
+        let free = self.locks.get(name).is_none_or(|lock| lock.holder.is_none());
+        if now >= self.quarantine || !free || !self.is_alive(now, id) {
+            return false;
+        }
+        let name = Name::from(name);
+        self.remember(id);
+        let ask = self.new_ask(&name, false);
+        self.hold(now, id, &name, ask, fence);
+        self.changed(&name);
+        true
+    }
+
+    /// The node did not let in who claimed; `refused` has taken it out.
+    pub(super) fn forget_claim(&mut self, name: &Name) {
+        let holders = self.sessions.iter_mut().find(|(_, session)| session.inside.contains(name));
+        let Some((&id, session)) = holders else { return };
+        session.inside.retain(|inside| inside != name);
+        let lock = &self.locks[name];
+        let reason = "it could not be claimed again".to_owned();
+        let (name, fence) = (Name::clone(name), lock.last_fence);
+        self.effects.push(Effect::Lost { session: id, name, fence, reason });
+    }
+
+    /// Somebody leaves. Says whether this fence was inside.
+    pub fn release(&mut self, now: Moment, name: &[u8], fence: u64) -> bool {
+        let Some((name, lock)) = self.locks.get_key_value(name) else { return false };
+        let name = Name::clone(name);
+        let Some(holder) = lock.holder.as_ref().filter(|holder| holder.fence == fence) else {
+            return false;
+        };
+        let good = holder.is_good();
+        if let Some(session) = self.sessions.get_mut(&holder.session) {
+            session.inside.retain(|inside| *inside != name);
+        }
+        self.leave(now, &name);
+        good
+    }
+
+    /// Takes the holder out and lets the next one ask.
+    pub(super) fn leave(&mut self, now: Moment, name: &Name) {
+        let Some(lock) = self.locks.get_mut(name) else { return };
+        if let Some(hold) = lock.holder.take() {
+            self.drop_ask(hold.ask);
+        }
+        self.ask_for_next(now, name);
+        self.changed(name);
+    }
+
+    /// Whether this fence is inside.
+    pub fn verify(&self, now: Moment, name: &[u8], fence: u64) -> bool {
+        let holder = self.locks.get(name).and_then(|lock| lock.holder.as_ref());
+        holder.is_some_and(|holder| {
+            holder.fence == fence && holder.is_good() && self.is_alive(now, holder.session)
+        })
+    }
+
+    /// Takes a lock away from whoever is inside, or from this fence only. Others get in when its
+    /// holder has left, or when its lease, as good as it is now, has run out; says how long that
+    /// is.
+    pub fn break_grant(
+        &mut self,
+        now: Moment,
+        name: &[u8],
+        fence: Option<u64>,
+        reason: String,
+    ) -> Option<Duration> {
+        let (name, _) = self.locks.get_key_value(name)?;
+        let name = Name::clone(name);
+        let lock = self.locks.get_mut(&name)?;
+        let holder = lock.holder.as_mut()?;
+        if fence.is_some_and(|fence| fence != holder.fence) || !holder.is_good() {
+            return None;
+        }
+        let (session, fence) = (holder.session, holder.fence);
+        let until = self.sessions.get(&session).map_or(now, |session| session.good_until);
+        holder.broken = Some(until);
+        self.timers.insert((until, Timer::Broken(Name::clone(&name))));
+        let lost = Effect::Lost { session, name: Name::clone(&name), fence, reason };
+        self.effects.push(lost);
+        self.changed(&name);
+        Some(until.since(now))
+    }
+
+    pub(super) fn look_at_broken(&mut self, now: Moment, name: &Name) {
+        let holder = self.locks.get(name).and_then(|lock| lock.holder.as_ref());
+        let Some(holder) = holder else { return };
+        if holder.broken.is_some_and(|until| until <= now) {
+            self.release(now, name, holder.fence);
+        }
+    }
+
+    /// The node is no longer inside for the desk.
+    pub fn lost(&mut self, now: Moment, ask: AskId, reason: String) {
+        let Some(name) = self.asks.get(&ask).cloned() else { return };
+        let holder = self.locks.get(&name).and_then(|lock| lock.holder.as_ref());
+        let Some(holder) = holder.filter(|holder| holder.ask == ask) else { return };
+        let (session, fence) = (holder.session, holder.fence);
+        let name_told = Name::clone(&name);
+        self.effects.push(Effect::Lost { session, name: name_told, fence, reason });
+        self.release(now, &name, fence);
+    }
+
+    pub(super) fn end_quarantine(&mut self, now: Moment) {
+        let names: Vec<_> = self.locks.keys().cloned().collect();
+        for name in names {
+            self.ask_for_next(now, &name);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Sessions, leases and gRPC around a node, and their client.
+//!
+//! A node hands a lock to whoever asks inside its process. This crate serves clients outside: it
+//! keeps who they are and until when their leases are good ([`desk`], a state machine that is told
+//! the time), speaks etcd's services and one of its own with them ([`proto`]), and is their client.
+//! It stands beside `mutua-node` and not in it, so that who embeds a node needs no gRPC.
+
+pub mod client;
+pub mod desk;
+mod moment;
+pub mod proto;
+mod server;
+
+pub use client::goodbye;
+pub use moment::Moment;
+pub use server::{Options, ServeError, serve};

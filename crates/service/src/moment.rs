@@ -1,0 +1,52 @@
+//! The time that leases are counted in.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A reading of a clock that goes on while the machine sleeps, in nanoseconds since some fixed
+/// point. Within one machine all processes read the same clock.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// The first moment.
+    pub const ZERO: Self = Self(0);
+
+    /// A moment that never comes.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// What the machine's clock says.
+    pub fn now() -> Self {
+        let time = clock_gettime(ClockId::Boottime);
+        // Neither part is negative on this clock.
+        Self(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
+    }
+
+    /// The moment so many nanoseconds after the first.
+    pub fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the first moment.
+    pub fn nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The moment this long after.
+    #[must_use]
+    pub fn after(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// The moment this long before, or the first.
+    #[must_use]
+    pub fn before(self, wait: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// How long after `earlier` this is; zero if it is not.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}

@@ -1,0 +1,185 @@
+//! The desk, a node and clients put together, on tokio.
+//!
+//! Everything that decides is in [`desk`](crate::desk). Here the node is asked for it, the clock is
+//! read for it, and its answers are sent. One mutex guards it all; it is never held across an
+//! await, and a lock that is free is granted within one call.
+
+mod asks;
+mod attach;
+mod clients;
+mod etcd;
+mod listen;
+mod memory;
+mod own;
+
+pub use listen::{Options, ServeError, serve};
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use mutua_node::Node;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use crate::{
+    Moment,
+    desk::{AskId, Desk, Effect, Name, Outcome, SessionId, WaitId},
+    proto::v1,
+};
+use memory::Memory;
+
+/// What is sent to a client on its stream.
+type Replies = mpsc::UnboundedSender<Result<v1::Reply, tonic::Status>>;
+
+/// A server's state, shared by all its calls.
+pub(crate) struct Service {
+    core: Mutex<Core>,
+    node: Node,
+    /// The node's name among the members, and all of theirs.
+    name: String,
+    members: Vec<String>,
+    /// The timer's task is to look again.
+    timer: Notify,
+}
+
+pub(crate) struct Core {
+    desk: Desk,
+    asks: HashMap<AskId, asks::Ask>,
+    waiters: HashMap<WaitId, Waiter>,
+    /// Clients that are connected, by their sessions.
+    clients: HashMap<SessionId, clients::Connected>,
+    watched: HashMap<Name, watch::Sender<()>>,
+    memory: Memory,
+    /// The highest fence that was given out here.
+    revision: u64,
+    /// Counts clients' streams.
+    streams: u64,
+    /// When the timer's task wakes up.
+    armed: Moment,
+    /// Since when there has been no session; for leaving when idle.
+    idle_since: Option<Moment>,
+}
+
+/// Who is to be told of an outcome.
+enum Waiter {
+    /// A call that waits.
+    Call(oneshot::Sender<Outcome>),
+    /// A client's stream, where it has this number.
+    Client { id: u64, session: SessionId, name: Name },
+}
+
+impl Service {
+    /// Does something at the desk, and then all that the desk wants done.
+    pub(crate) fn call<T>(self: &Arc<Self>, does: impl FnOnce(&mut Core, Moment) -> T) -> T {
+        let mut core = self.lock();
+        // Read under the lock, so that the desk never sees time go back.
+        let now = Moment::now();
+        let result = does(&mut core, now);
+        self.settle(&mut core, now);
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        // Who panicked in there has broken its own call, not the others'.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn settle(self: &Arc<Self>, core: &mut Core, now: Moment) {
+        loop {
+            let effects = core.desk.take_effects();
+            if effects.is_empty() {
+                break;
+            }
+            for effect in effects {
+                self.play(core, now, effect);
+            }
+        }
+        core.idle_since = match core.desk.sessions() {
+            0 => core.idle_since.or(Some(now)),
+            _ => None,
+        };
+        let wake_at = core.desk.wake_at();
+        if wake_at < core.armed {
+            core.armed = wake_at;
+            self.timer.notify_one();
+        }
+    }
+
+    fn play(self: &Arc<Self>, core: &mut Core, now: Moment, effect: Effect) {
+        match effect {
+            Effect::Ask { ask, name, only_try } => self.ask(core, now, ask, &name, only_try),
+            // Dropping it leaves, or takes the question back.
+            Effect::Drop { ask } => drop(core.asks.remove(&ask)),
+            Effect::Answer { wait, outcome } => core.answer(now, wait, outcome),
+            Effect::Lost { session, name, fence, reason } => {
+                core.tell_lost(session, &name, fence, reason);
+            }
+            Effect::Ended { session } => core.tell_end(session),
+            Effect::Remember { longest } => core.memory.write(longest),
+            Effect::Changed { name } => core.tell_watchers(&name),
+        }
+    }
+
+    /// Calls the desk when its time comes, for ever.
+    async fn keep_time(self: Arc<Self>) {
+        loop {
+            let (wake_at, now) = {
+                let mut core = self.lock();
+                core.armed = core.desk.wake_at();
+                (core.armed, Moment::now())
+            };
+            // The runtime's clock stands still while the machine sleeps, so look again now and
+            // then.
+            let wait = wake_at.since(now).min(Duration::from_secs(1));
+            tokio::select! {
+                () = tokio::time::sleep(wait) => self.call(|core, now| core.desk.tick(now)),
+                () = self.timer.notified() => {}
+            }
+        }
+    }
+
+    /// Why nothing new is granted, if that is so.
+    fn stopped(&self) -> Option<String> {
+        self.node.status().stopped
+    }
+}
+
+impl Core {
+    fn answer(&mut self, now: Moment, wait: WaitId, outcome: Outcome) {
+        if let Outcome::Granted { fence, .. } = outcome {
+            self.revision = self.revision.max(fence);
+        }
+        match self.waiters.remove(&wait) {
+            Some(Waiter::Call(caller)) => {
+                // A call that was given up meanwhile must not leave anybody inside.
+                if let Err(Outcome::Granted { fence, .. }) = caller.send(outcome) {
+                    self.undo(now, fence);
+                }
+            }
+            Some(Waiter::Client { id, session, name }) => {
+                self.tell_outcome(now, id, session, &name, outcome);
+            }
+            None => {}
+        }
+    }
+
+    /// Leaves a lock again that was just granted to nobody.
+    fn undo(&mut self, now: Moment, fence: u64) {
+        let lists = self.desk.list(now, b"");
+        let found = lists
+            .iter()
+            .find(|lock| lock.holder.as_ref().is_some_and(|holder| holder.fence == fence));
+        if let Some(lock) = found {
+            self.desk.release(now, &lock.name, fence);
+        }
+    }
+
+    fn tell_watchers(&mut self, name: &Name) {
+        let Some(watched) = self.watched.get(name) else { return };
+        if watched.send(()).is_err() {
+            self.watched.remove(name);
+        }
+    }
+}

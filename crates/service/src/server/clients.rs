@@ -1,0 +1,110 @@
+//! Telling connected clients what happened to them.
+
+use std::time::Duration;
+
+use super::{Core, Replies};
+use crate::{
+    Moment,
+    desk::{Client, LockState, Name, Outcome, SessionId, Standing},
+    proto::v1::{self, reply::Answer},
+};
+
+/// A client's stream.
+pub(super) struct Connected {
+    pub(super) replies: Replies,
+    /// Which stream it is: a client may have come back on a newer one.
+    pub(super) number: u64,
+}
+
+impl Core {
+    pub(super) fn tell(&self, session: SessionId, answer: Answer) {
+        if let Some(client) = self.clients.get(&session) {
+            // A stream that is gone is seen where it is read.
+            let _ = client.replies.send(Ok(v1::Reply { answer: Some(answer) }));
+        }
+    }
+
+    pub(super) fn tell_outcome(
+        &mut self,
+        now: Moment,
+        id: u64,
+        session: SessionId,
+        name: &Name,
+        outcome: Outcome,
+    ) {
+        let (reason, text) = match outcome {
+            Outcome::Granted { fence, waited } => {
+                let (name, waited_ms) = (name.to_vec(), millis(waited));
+                let granted = v1::Granted { id, name, fence, waited_ms };
+                return self.tell(session, Answer::Granted(granted));
+            }
+            Outcome::Already { .. } => {
+                (v1::Reason::Deadlock, "this session is inside already".to_owned())
+            }
+            Outcome::Busy => (v1::Reason::Busy, "somebody is inside or waits".to_owned()),
+            Outcome::TimedOut => (v1::Reason::Timeout, "the time to wait is over".to_owned()),
+            Outcome::Unavailable(why) => (v1::Reason::Unavailable, why),
+            Outcome::Cancelled => (v1::Reason::Timeout, "it was called off".to_owned()),
+            // The end of the session is told by itself.
+            Outcome::NoSession => return,
+        };
+        let holder = self.desk.holder(now, name).map(entry);
+        let refused = v1::Refused { id, reason: reason.into(), text, holder };
+        self.tell(session, Answer::Refused(refused));
+    }
+
+    pub(super) fn tell_lost(&self, session: SessionId, name: &Name, fence: u64, reason: String) {
+        let lost = v1::Lost { name: name.to_vec(), fence, reason };
+        self.tell(session, Answer::Lost(lost));
+    }
+
+    /// A session has ended: its stream ends with a last word.
+    pub(super) fn tell_end(&mut self, session: SessionId) {
+        self.tell(session, Answer::Farewell(v1::Farewell {}));
+        self.clients.remove(&session);
+    }
+}
+
+/// Milliseconds, as they are sent.
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Somebody, as it is sent.
+pub(super) fn entry(standing: Standing) -> v1::Entry {
+    v1::Entry {
+        session: standing.session.0,
+        fence: standing.fence,
+        for_ms: millis(standing.waited),
+        client: Some(v1::Client {
+            owner: standing.client.owner,
+            host: standing.client.host,
+            pid: standing.client.pid,
+            command: standing.client.command,
+            version: standing.client.version,
+        }),
+    }
+}
+
+/// A lock, as it is sent.
+pub(super) fn lock(state: LockState, algorithm: String) -> v1::Lock {
+    v1::Lock {
+        name: state.name.to_vec(),
+        holder: state.holder.map(entry),
+        waiting: state.line.into_iter().map(entry).collect(),
+        algorithm,
+        last_fence: state.last_fence,
+    }
+}
+
+/// A client, as it was sent.
+pub(super) fn client(client: Option<v1::Client>) -> Client {
+    let client = client.unwrap_or_default();
+    Client {
+        owner: client.owner,
+        host: client.host,
+        pid: client.pid,
+        command: client.command,
+        version: client.version,
+    }
+}

@@ -1,0 +1,193 @@
+//! Serving on a Unix socket and on TCP, until idle or told to stop.
+
+use std::{
+    fs,
+    hash::{BuildHasher, RandomState},
+    io,
+    net::SocketAddr,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use mutua_node::{Config, Node, StartError};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    sync::Notify,
+    task::JoinSet,
+};
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::transport::{Server, server::Router};
+
+use super::{Core, Memory, Service, etcd::Etcd, own::Own};
+use crate::{
+    Moment,
+    desk::{Desk, Settings},
+    proto::{
+        etcdserverpb::lease_server::LeaseServer, v1::locks_server::LocksServer,
+        v3lockpb::lock_server::LockServer,
+    },
+};
+
+/// A waiting call is a stream, and there is no reason to have fewer of them than the memory allows.
+const STREAMS: u32 = 1 << 20;
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The node.
+    pub node: Config,
+    /// The Unix socket.
+    pub socket: PathBuf,
+    /// Where to listen for clients too.
+    pub tcp: Option<SocketAddr>,
+    /// Leave after so long without a session; `None`: never.
+    pub idle: Option<Duration>,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The node does not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// It cannot listen.
+    #[error("cannot listen on {place}: {source}")]
+    Listen {
+        /// Where.
+        place: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It was told to listen for clients where others could reach it.
+    #[error("{0} can be reached from other machines; clients are served on loopback only")]
+    NotLoopback(SocketAddr),
+}
+
+/// Runs a node and serves its clients, until `stop` ends or nobody has needed it for a while.
+///
+/// # Errors
+///
+/// See [`ServeError`].
+pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+    if let Some(address) =
+        options.tcp.filter(|tcp| !tcp.ip().is_loopback() && !options.node.insecure)
+    {
+        return Err(ServeError::NotLoopback(address));
+    }
+    // The node takes the directory's lock: from here on nobody else serves from it.
+    let node = Node::start(options.node.clone()).await?;
+    let service = service(&options, node);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(Arc::clone(&service).keep_time());
+    let unix = UnixListenerStream::new(bind(&options.socket)?);
+    tasks.spawn(serve_on(router(&service).serve_with_incoming(unix)));
+    if let Some(address) = options.tcp {
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.map_err(listening(&address.to_string()))?;
+        let tcp = TcpListenerStream::new(listener);
+        tasks.spawn(serve_on(router(&service).serve_with_incoming(tcp)));
+    }
+    tokio::select! {
+        () = stop => {}
+        () = service.until_idle(&options) => {}
+    }
+    // Whoever comes from now on starts the next node; what is inside is claimed there.
+    let _ = fs::remove_file(&options.socket);
+    service.call(|core, now| core.desk.forget_leases(now));
+    tasks.shutdown().await;
+    Ok(())
+}
+
+async fn serve_on(serving: impl Future<Output = Result<(), tonic::transport::Error>>) {
+    if let Err(error) = serving.await {
+        eprintln!("mutua: a listener ended: {error}");
+    }
+}
+
+fn service(options: &Options, node: Node) -> Arc<Service> {
+    let members: Vec<_> = options.node.members.iter().map(|one| one.name.clone()).collect();
+    let name = options.node.node.clone();
+    let member = members.iter().position(|one| *one == name).unwrap_or_default();
+    let settings =
+        Settings { member: u16::try_from(member).unwrap_or_default(), ..Settings::default() };
+    let (memory, unclean) = Memory::open(&options.node.data, options.node.insecure);
+    // The hasher's keys are random in every process.
+    let seed = RandomState::new().hash_one(std::process::id());
+    let now = Moment::now();
+    let core = Core {
+        desk: Desk::new(now, settings, unclean, u32::try_from(seed >> 32).unwrap_or_default()),
+        asks: Default::default(),
+        waiters: Default::default(),
+        clients: Default::default(),
+        watched: Default::default(),
+        memory,
+        revision: 0,
+        streams: 0,
+        armed: Moment::NEVER,
+        idle_since: Some(now),
+    };
+    Arc::new(Service { core: Mutex::new(core), node, name, members, timer: Notify::new() })
+}
+
+fn router(service: &Arc<Service>) -> Router {
+    Server::builder()
+        .tcp_nodelay(true)
+        .max_concurrent_streams(STREAMS)
+        // A client that is gone without a word is noticed.
+        .http2_keepalive_interval(Some(Duration::from_secs(10)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .add_service(LocksServer::new(Own(Arc::clone(service))))
+        .add_service(LockServer::new(Etcd(Arc::clone(service))))
+        .add_service(LeaseServer::new(Etcd(Arc::clone(service))))
+}
+
+/// A socket of our own. What is in its place is left over: the directory's lock is ours.
+fn bind(socket: &Path) -> Result<UnixListener, ServeError> {
+    let failed = listening(&socket.display().to_string());
+    // Bound under another name and then moved, so that nobody meets it before it is private.
+    let new = socket.with_extension("new");
+    let _ = fs::remove_file(&new);
+    let listener = UnixListener::bind(&new).and_then(|listener| {
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o600))?;
+        fs::rename(&new, socket)?;
+        Ok(listener)
+    });
+    listener.map_err(failed)
+}
+
+fn listening(place: &str) -> impl FnOnce(io::Error) -> ServeError + use<> {
+    let place = place.to_owned();
+    |source| ServeError::Listen { place, source }
+}
+
+impl Service {
+    /// Ends when there has been no session for a while, or when the socket has been taken away and
+    /// nobody new can come.
+    async fn until_idle(self: &Arc<Self>, options: &Options) {
+        let inode = inode(&options.socket);
+        let look =
+            options.idle.map_or(Duration::from_secs(1), |idle| idle.min(Duration::from_secs(1)));
+        loop {
+            tokio::time::sleep(look).await;
+            let idle_since = self.call(|core, now| {
+                core.look_at_guards(now);
+                core.desk.tick(now);
+                core.desk.forget_leases(now);
+                core.idle_since.map(|since| now.since(since))
+            });
+            let Some(idle) = options.idle else { continue };
+            let gone = self::inode(&options.socket) != inode;
+            if idle_since.is_some_and(|since| since >= idle || gone) {
+                return;
+            }
+        }
+    }
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).ok().map(|data| data.ino())
+}
