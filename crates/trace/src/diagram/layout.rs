@@ -171,7 +171,7 @@ fn columns(header: &Header, scene: &Scene, first: f64) -> BTreeMap<u64, f64> {
                 }
             };
             let need = needs.get(&before).copied().unwrap_or(0.0);
-            x += wide.max(need.min(WIDEST));
+            x += wide.max(need.min(WIDEST_MARK));
         }
         columns.insert(at, x);
         last = Some(at);
@@ -182,8 +182,9 @@ fn columns(header: &Header, scene: &Scene, first: f64) -> BTreeMap<u64, f64> {
 /// How wide a message's way is that takes as long as usual.
 const LATENCY: f64 = 96.0;
 
-/// No column is wider, whatever is written there.
+/// No column is wider, for what is written on arrows and on lines.
 const WIDEST: f64 = 136.0;
+const WIDEST_MARK: f64 = 200.0;
 
 /// How wide the column of each time must be.
 fn needs(scene: &Scene) -> BTreeMap<u64, f64> {
