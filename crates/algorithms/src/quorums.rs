@@ -112,9 +112,8 @@ fn refuse_giants(nodes: u32, size: u32) -> Result<(), StartError> {
     )))
 }
 
-/// The sizes of systems next to `nodes` for which something can be built, as words: "the nearest are
-/// 7 and 13".
-/// `sizes` ascend.
+/// The sizes of systems next to `nodes` for which something can be built, as words: "the nearest
+/// are 7 and 13". `sizes` ascend.
 fn nearest(nodes: u32, sizes: impl Iterator<Item = u64>) -> String {
     let nodes = u64::from(nodes);
     let mut below = None;

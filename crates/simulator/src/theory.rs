@@ -70,6 +70,7 @@ pub fn theory(name: &str, setup: &Setup, load: TheoryLoad) -> Theory {
     known.unwrap_or_default()
 }
 
+// tidy: a table of formulas, one arm for each algorithm, reads best in one place.
 fn light(name: &str, setup: &Setup, n: f64) -> Option<Theory> {
     // The holder itself is drawn once in N times, and then needs nothing.
     let not_holder = (n - 1.0) / n;

@@ -87,8 +87,8 @@ fn play(processes: usize, deposits: u64, locked: bool) -> Result<(Vec<teller::St
     Ok((stays, teller::read(&account)?.0))
 }
 
-/// The processes of a run, ended with it: each stays until its input ends, since the others need its
-/// node.
+/// The processes of a run, ended with it: each stays until its input ends, since the others need
+/// its node.
 struct Tellers(Vec<Child>);
 
 impl Drop for Tellers {

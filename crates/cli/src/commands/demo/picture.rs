@@ -4,8 +4,8 @@ use super::teller::Stay;
 
 const COLUMNS: usize = 72;
 
-/// A line for each process: `#` while it was between reading and writing, and a last line that marks
-/// with `X` when two were at once.
+/// A line for each process: `#` while it was between reading and writing, and a last line that
+/// marks with `X` when two were at once.
 pub(super) fn draw(stays: &[Stay], processes: usize) -> String {
     let from = stays.iter().map(|stay| stay.from).min().unwrap_or(0);
     let to = stays.iter().map(|stay| stay.to).max().unwrap_or(1);
