@@ -12,7 +12,7 @@
 //!   without waiting;
 //! - a process of a lock's algorithm runs, its messages are sent, lazy ones are paced:
 //!   `brain/locks.rs`;
-//! - connections come and go, frames arrive: `brain/peers.rs` over [`link`];
+//! - connections come and go, frames arrive: `brain/peers.rs` over `link.rs`;
 //! - views form and end: `brain/views.rs`;
 //! - names that nobody uses are forgotten, by all or by none: `brain/forget.rs`.
 

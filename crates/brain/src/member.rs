@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A member of the cluster: its place in the configured list, the same at every member.
 ///
-/// Within a view, members have [`NodeId`](mutua_algorithms::NodeId)s without gaps; see
-/// [`View`](crate::View).
+/// Within a view, members have [`NodeId`](mutua_algorithms::NodeId)s without gaps.
 #[derive(
     Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize,
 )]
