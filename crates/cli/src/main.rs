@@ -1,5 +1,8 @@
 //! The `mutua` binary: one command over the algorithms, the simulator, the checker and the node.
 
+#[macro_use]
+mod out;
+
 mod commands;
 mod durations;
 mod exit;
