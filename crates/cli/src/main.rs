@@ -12,6 +12,7 @@ mod names;
 mod network;
 mod parallel;
 mod plot;
+mod size;
 mod system;
 mod workload;
 
