@@ -27,6 +27,9 @@ pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
     if let Some(why) = outcome.no_theory {
         line(&mut text, "theory", &format!("silent: {why}"));
     }
+    for hint in &outcome.theory.hints {
+        line(&mut text, "mind", hint);
+    }
     let kinds = merged.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count:.3}"));
     line(&mut text, "messages", &kinds.collect::<Vec<_>>().join(", "));
     if plan.tells.is_some() {
@@ -34,10 +37,10 @@ pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
     }
     line(&mut text, "most bypassed", &format!("{} entries by others", merged.max_bypass));
     line(&mut text, "checks", &checks(about, plan, &merged));
-    for violation in merged.violations.iter().take(5) {
+    for violation in first_of_each(&merged.violations) {
         line(&mut text, violation.property.name(), &found(violation));
     }
-    for violation in merged.unclaimed.iter().take(5) {
+    for violation in first_of_each(&merged.unclaimed) {
         let found = format!("{} (not claimed)", found(violation));
         line(&mut text, violation.property.name(), &found);
     }
@@ -54,6 +57,15 @@ pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
 fn line(text: &mut String, name: &str, value: &str) {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{name:<15} {value}");
+}
+
+/// The first three of every property.
+fn first_of_each(violations: &[Violation]) -> impl Iterator<Item = &Violation> {
+    violations.iter().enumerate().filter_map(|(place, violation)| {
+        let earlier = &violations[..place];
+        let same = earlier.iter().filter(|other| other.property == violation.property);
+        (same.count() < 3).then_some(violation)
+    })
 }
 
 fn found(violation: &Violation) -> String {
