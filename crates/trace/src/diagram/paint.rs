@@ -171,7 +171,9 @@ impl Painter<'_> {
     }
 
     fn reach(&self, span: &Span) -> (f64, f64) {
-        let from = if span.from == 0 { self.layout.left } else { self.layout.x(span.from) };
+        // Who is inside or down from the beginning was so before; who waits has asked.
+        let from_before = span.from == 0 && span.kind != SpanKind::Waiting;
+        let from = if from_before { self.layout.left } else { self.layout.x(span.from) };
         (from, span.to.map_or(self.layout.right, |to| self.layout.x(to)))
     }
 
