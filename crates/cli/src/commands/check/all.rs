@@ -1,9 +1,6 @@
 //! `mutua check --all`: the whole table.
 
-use std::{
-    io::{Write, stdout},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use mutua_checker::{
@@ -13,7 +10,7 @@ use mutua_checker::{
 use serde_json::{Value, json};
 
 use super::{Arguments, progress::Line, write_counterexamples};
-use crate::exit::usage;
+use crate::{exit::usage, out};
 
 /// Goes through the table. Exit code 0: everything is as expected, the controls included.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -27,7 +24,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         if !arguments.json {
             println!("{}", line.text());
             // Whoever reads along in a pipe sees each row as it is done.
-            stdout().flush()?;
+            out::flush();
         }
         lines.push(line);
     }
