@@ -121,13 +121,17 @@ impl Shared {
     /// Somebody leaves. Says whether it was inside until now.
     pub(crate) fn release(self: &Arc<Self>, lock: LockId, ticket: Ticket) -> bool {
         let mut core = self.lock();
+        if core.stopped.is_some() {
+            // A node that has ended tells nobody that somebody has left.
+            return false;
+        }
         // Reading the clock is a third of what a re-entry costs.
         if !core.brain.leaves_alone(lock) {
             core.now = clock::now();
         }
         core.unwatch(ticket);
         let now = core.now;
-        let released = core.brain.release(now, lock, ticket) && core.stopped.is_none();
+        let released = core.brain.release(now, lock, ticket);
         self.see_to(core);
         released
     }

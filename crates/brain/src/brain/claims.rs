@@ -1,0 +1,44 @@
+//! Being inside across the death of a node.
+//!
+//! A node that serves clients outside its process may die while one of them is inside. The next
+//! view starts from what its members say they are inside of, so the node's next life must know that
+//! before it takes part in one. It is held back until everybody had the time to claim.
+
+use mutua_algorithms::Fence;
+
+use super::{Brain, Standing};
+use crate::{LockId, Moment, Owner, Ticket};
+
+impl Brain {
+    /// Keeps out of views until [`join`](Self::join). To be called before the first peer is met.
+    pub fn hold_back(&mut self) {
+        self.held_back = true;
+        let why = "this node did not stop cleanly and waits for who was inside";
+        self.standing = Standing::Apart { why: why.to_owned() };
+    }
+
+    /// Takes part in views from now on.
+    pub fn join(&mut self) {
+        if std::mem::take(&mut self.held_back) {
+            self.standing = Standing::Apart { why: "the node has just started".to_owned() };
+            self.review();
+        }
+    }
+
+    /// Somebody who was inside with this fence in the node's last life is inside again. Only while
+    /// it is held back: the next view starts from it.
+    pub fn claim(
+        &mut self,
+        now: Moment,
+        lock: LockId,
+        fence: Fence,
+        owner: Owner,
+    ) -> Option<Ticket> {
+        if !self.held_back || self.table.entry(lock).holder.is_some() {
+            return None;
+        }
+        let ticket = self.next_ticket();
+        self.table.entry(lock).hold(now, ticket, fence, owner);
+        Some(ticket)
+    }
+}
