@@ -31,6 +31,7 @@ mod clock;
 mod config;
 mod disk;
 mod error;
+mod line;
 mod lock;
 mod network;
 mod shared;
