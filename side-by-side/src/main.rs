@@ -5,21 +5,28 @@
 
 mod clients;
 mod contender;
+mod drive;
 mod guarantees;
+mod halves;
 mod machine;
 mod measure;
+mod meta;
 mod node;
 mod piece;
+mod report;
 mod servers;
 mod spec;
 mod statistics;
 mod systems;
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use tokio::runtime::{Builder, Runtime};
+use tokio::{
+    runtime::{Builder, Runtime},
+    signal::unix::{SignalKind, signal},
+};
 
 /// Mutua and what people use instead, measured in one run on one machine.
 #[derive(Debug, Parser)]
@@ -30,40 +37,66 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Try { systems: Vec<String> },
+    Run(drive::Options),
+    /// Name all systems.
+    List,
+    /// Write the report of results again.
+    Report {
+        /// Where the results are.
+        #[arg(default_value = "out")]
+        directory: PathBuf,
+    },
+    /// Keep a report in the repository, and its main table in the README.
+    Keep {
+        /// Where the results are.
+        #[arg(default_value = "out")]
+        directory: PathBuf,
+    },
+    /// Measure the simulator and the checker only, and print JSON.
+    Halves {
+        /// One short round.
+        #[arg(long)]
+        quick: bool,
+    },
     /// A contender; started by `run`.
     #[command(hide = true)]
-    Contend { spec: String },
+    Contend {
+        spec: String,
+    },
     /// A node of Mutua with its service; started by `run`.
     #[command(hide = true)]
-    Node { spec: String },
+    Node {
+        spec: String,
+    },
     /// Sends back what comes; started by `run`.
     #[command(hide = true)]
-    Echo { address: String },
+    Echo {
+        address: String,
+    },
 }
 
 fn main() -> ExitCode {
-    let code = match run(Arguments::parse()) {
+    match run(Arguments::parse()) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("side-by-side: {error:#}");
             ExitCode::FAILURE
         }
-    };
-    code
+    }
 }
 
 fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
-        Command::Try { systems } => {
-            one_thread()?.block_on(async {
-                for system in systems::all() {
-                    if systems.contains(&system.id) {
-                        let p = piece::measure(&system, 1, &piece::Lengths::quick()).await;
-                        println!("{}", serde_json::to_string_pretty(&p).unwrap());
-                    }
-                }
-            });
+        Command::Run(options) => return one_thread()?.block_on(drive_until_told(&options)),
+        Command::List => {
+            for system in systems::all() {
+                println!("{:<30} {}", system.id, system.title);
+            }
+        }
+        Command::Report { directory } => report::write(&directory)?,
+        Command::Keep { directory } => report::keep(&directory)?,
+        Command::Halves { quick } => {
+            println!("{}", serde_json::to_string_pretty(&halves::measure(quick))?);
         }
         Command::Contend { spec } => {
             let spec = serde_json::from_str(&spec).context("no specification")?;
@@ -76,8 +109,28 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         }
         Command::Echo { address } => one_thread()?.block_on(clients::Ping::serve(&address))?,
     }
-    let _ = Duration::ZERO;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the driver; when told to end, everything that it has started is ended with it, since
+/// dropping does that.
+async fn drive_until_told(options: &drive::Options) -> Result<ExitCode> {
+    let mut term = signal(SignalKind::terminate())?;
+    let mut int = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        result = drive::run(options) => result.map(|complete| match complete {
+            true => ExitCode::SUCCESS,
+            // As `mutua` says that something was not completed.
+            false => ExitCode::from(2),
+        }),
+        _ = term.recv() => told(143),
+        _ = int.recv() => told(130),
+    }
+}
+
+fn told(code: u8) -> Result<ExitCode> {
+    eprintln!("\nended; the same with --resume goes on");
+    Ok(ExitCode::from(code))
 }
 
 fn one_thread() -> Result<Runtime> {

@@ -1,9 +1,6 @@
 //! One measure: contenders are started, told to go together, listened to, and ended.
 
-use std::{
-    process::Stdio,
-    time::Duration,
-};
+use std::{process::Stdio, time::Duration};
 
 use anyhow::{Context, Result, anyhow, bail};
 use tokio::{

@@ -19,13 +19,25 @@ pub(crate) struct System {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
     /// Mutua, a node in each contender.
-    LibraryEach { algorithm: &'static str },
+    LibraryEach {
+        algorithm: &'static str,
+    },
     /// Mutua, so many processes with a node each, contenders being tasks around them.
-    LibraryFew { nodes: usize },
+    LibraryFew {
+        nodes: usize,
+    },
     /// Mutua by gRPC, so many nodes.
-    Served { nodes: usize, algorithm: &'static str },
-    Etcd { nodes: usize, fsync: bool },
-    Zookeeper { nodes: usize },
+    Served {
+        nodes: usize,
+        algorithm: &'static str,
+    },
+    Etcd {
+        nodes: usize,
+        fsync: bool,
+    },
+    Zookeeper {
+        nodes: usize,
+    },
     RedisPoll,
     RedisBlpop,
     Redlock,
@@ -70,12 +82,6 @@ impl Kind {
     /// Whether eight clients with a name each are measured.
     pub(crate) fn names(&self) -> bool {
         self.fresh() && !matches!(self, Self::LibraryFew { .. })
-    }
-
-    /// Whether there is a network between a client and whoever decides, or between those who
-    /// decide.
-    pub(crate) fn networked(&self) -> bool {
-        !matches!(self, Self::Flock | Self::Mutex | Self::LibraryFew { nodes: 1 })
     }
 
     pub(crate) fn is_mutua(&self) -> bool {
@@ -160,13 +166,7 @@ fn zookeeper(nodes: usize) -> Kind {
     Kind::Zookeeper { nodes }
 }
 
-fn system(
-    id: &str,
-    title: &str,
-    kind: Kind,
-    quick: bool,
-    promises: &'static Guarantees,
-) -> System {
+fn system(id: &str, title: &str, kind: Kind, quick: bool, promises: &'static Guarantees) -> System {
     System { id: id.to_owned(), title: title.to_owned(), kind, quick, promises }
 }
 

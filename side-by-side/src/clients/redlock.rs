@@ -58,9 +58,9 @@ impl Redlock {
         for server in &self.servers {
             let (mut server, script) = (server.clone(), self.release.clone());
             let (key, token) = (self.key.clone(), self.token);
-            asks.spawn(async move {
-                script.key(key).arg(token).invoke_async::<()>(&mut server).await
-            });
+            asks.spawn(
+                async move { script.key(key).arg(token).invoke_async::<()>(&mut server).await },
+            );
         }
         while let Some(answer) = asks.join_next().await {
             answer??;
