@@ -24,8 +24,13 @@ pub(super) fn all_seeds(
         let plan = Plan { seed, ..plan.clone() };
         // The trace is that of the first seed.
         let recording = if number == 0 { Recording::new(arguments)? } else { None };
-        let (begin, bar) = (Instant::now(), Bar::new());
-        let mut progress = |share, events| bar.show(share, events, begin.elapsed());
+        let bar = Bar::new();
+        // A rate of events is not a matter of how long it takes to make a million processes.
+        let mut begin = Instant::now();
+        let mut progress = |share, events| match events {
+            0 => begin = Instant::now(),
+            _ => bar.show(share, events, begin.elapsed()),
+        };
         let report = match &recording {
             None => simulate_watched(about.name, &plan, None, &mut progress),
             Some(recording) => {
