@@ -11,6 +11,9 @@ pub struct Limits {
     pub seconds: Option<f64>,
     /// Steps from the start.
     pub depth: Option<usize>,
+    /// How often a step may be put off in a run. Without a delay the first step of a fixed order is
+    /// taken: clients by their ids, then links by theirs; taking the next one instead costs one.
+    pub delays: Option<u32>,
     /// Workers.
     pub threads: usize,
 }
@@ -18,7 +21,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { states: None, bytes: None, seconds: None, depth: None, threads }
+        Self { states: None, bytes: None, seconds: None, depth: None, delays: None, threads }
     }
 }
 
@@ -48,6 +51,8 @@ pub enum Stop {
     Time,
     /// `--depth`.
     Depth,
+    /// `--delays`.
+    Delays(u32),
     /// What was looked for was found.
     Found,
     /// So many random runs, and no search.
@@ -62,6 +67,7 @@ impl Stop {
             Self::Memory => "the limit of memory was reached".to_owned(),
             Self::Time => "the time was up".to_owned(),
             Self::Depth => "the limit of depth was reached".to_owned(),
+            Self::Delays(most) => format!("only runs with at most {most} delays"),
             Self::Found => "what was looked for was found".to_owned(),
             Self::Walked(runs) => format!("only {runs} random runs, which prove nothing"),
         }

@@ -15,6 +15,7 @@ mod simulate;
 mod status;
 
 pub(crate) use locks::block_on;
+pub(crate) use node::read as read_config;
 
 use std::process::ExitCode;
 

@@ -4,6 +4,8 @@
 //! one algorithm plays it and gives a [`Report`]; [`simulate`] chooses the algorithm by name. The
 //! state machines are those that run between real machines; nothing is re-implemented here.
 
+mod batches;
+mod bypass;
 mod checks;
 mod distribution;
 mod election;
@@ -20,6 +22,7 @@ mod ring;
 mod shrink;
 mod simulation;
 mod statistics;
+mod tells;
 mod theory;
 mod wheel;
 mod workload;

@@ -80,7 +80,7 @@ async fn work(plan: Plan) -> Result<ExitCode> {
 /// How to reach whoever grants the lock, and who it is.
 async fn reach(plan: &Plan) -> Result<(Connector, Kind)> {
     if let Some(endpoint) = plan.endpoint.clone() {
-        let first = connect(&endpoint).await.map_err(exit::unavailable)?;
+        let first = connect(&endpoint).await.map_err(exit::unreachable)?;
         let kind = kind(first).await.map_err(exit::unavailable)?;
         let connector: Connector = Box::new(move || {
             let endpoint = endpoint.clone();
@@ -136,7 +136,7 @@ async fn wait(
             }
             Some(Event::Note(text)) => report.note(&text),
             Some(Event::Lost(text) | Event::Unreachable(text)) => {
-                return Err(exit::unavailable(text));
+                return Err(exit::unreachable(text));
             }
             Some(Event::Left) | None => return Err(exit::unavailable("the node went away")),
         }

@@ -75,12 +75,23 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
+/// How long a node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 async fn client(at: &Where) -> Result<LocksClient<Channel>> {
     let channel = match &at.endpoint {
         Some(endpoint) => connect(endpoint).await,
         None => connect_or_start(&Place::find()?).await,
     };
-    Ok(LocksClient::new(channel.map_err(exit::unavailable)?))
+    let mut client = LocksClient::new(channel.map_err(exit::unreachable)?);
+    let about = tokio::time::timeout(PATIENCE, client.about(v1::AboutRequest {})).await;
+    let about = about.map_err(|_| exit::unavailable("the node does not answer"))?;
+    let version = about.map_err(failed)?.into_inner().version;
+    let own = env!("CARGO_PKG_VERSION");
+    if version != own {
+        eprintln!("mutua: the node is version {version}, and this is version {own}");
+    }
+    Ok(client)
 }
 
 fn failed(status: Status) -> anyhow::Error {
@@ -183,7 +194,12 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<ExitCode> {
         let name = arguments.name.clone().into_bytes();
         let request = v1::VerifyRequest { name, fence: arguments.token };
         let response = client(&arguments.at).await?.verify(request).await.map_err(failed)?;
-        Ok(match response.into_inner().current {
+        let current = response.into_inner().current;
+        if arguments.at.json {
+            let (name, token) = (&arguments.name, arguments.token);
+            println!("{}", json!({ "name": name, "token": token, "current": current }));
+        }
+        Ok(match current {
             true => ExitCode::SUCCESS,
             false => ExitCode::from(1),
         })
@@ -200,6 +216,9 @@ pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
         let request = v1::ListRequest { prefix: name.clone(), exact: true };
         let seen = client.list(request).await.map_err(failed)?.into_inner().locks;
         let Some(holder) = seen.into_iter().find_map(|lock| lock.holder) else {
+            if arguments.at.json {
+                println!("{}", json!({ "name": arguments.name, "broken": null }));
+            }
             eprintln!("mutua: nobody of this node is inside {}", arguments.name);
             return Ok(ExitCode::from(1));
         };
@@ -211,7 +230,16 @@ pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
         let (reason, by) = (arguments.reason.clone(), super::lock::owner());
         let request = v1::BreakRequest { name, fence, reason, by };
         let response = client.r#break(request).await.map_err(failed)?.into_inner();
+        if arguments.at.json {
+            let broken = response.broken.as_ref().map(entry_json);
+            let at_the_latest_ms = response.quarantine_ms;
+            println!(
+                "{}",
+                json!({ "name": arguments.name, "broken": broken, "free_within_ms": at_the_latest_ms })
+            );
+        }
         match response.broken {
+            Some(_) if arguments.at.json => {}
             Some(broken) => println!(
                 "taken away from {}; others get in when it has left, in {} at the latest",
                 who(&broken),

@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use super::{Core, Service};
 use crate::{
     Moment,
-    desk::{AskId, Name},
+    desk::{AskId, How, Name},
 };
 
 /// What the node is asked for, and what it gave.
@@ -40,11 +40,18 @@ impl Service {
         now: Moment,
         ask: AskId,
         name: &Name,
-        only_try: bool,
+        how: How,
     ) {
+        if let How::Claim(fence) = how
+            && self.members.len() > 1
+        {
+            // It is inside until all members know it, or not at all.
+            let claimed = self.node.claim(name, fence);
+            return core.answered(now, ask, claimed.ok_or(AcquireError::Busy));
+        }
         let lock = self.node.lock(name);
         let mut asked: Asked = Box::pin(async move {
-            if only_try { lock.try_acquire().await } else { lock.acquire().await }
+            if how == How::Try { lock.try_acquire().await } else { lock.acquire().await }
         });
         // A lock that is free is granted at once, without a task.
         match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

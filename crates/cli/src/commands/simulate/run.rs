@@ -20,7 +20,7 @@ pub(super) fn all_seeds(
 ) -> Result<Outcome> {
     let mut outcome = Outcome::new(about, plan, super::theory_load(plan));
     for number in 0..arguments.runs {
-        let seed = plan.seed + number;
+        let seed = plan.seed.wrapping_add(number);
         let plan = Plan { seed, ..plan.clone() };
         // The trace is that of the first seed.
         let recording = if number == 0 { Recording::new(arguments)? } else { None };
