@@ -7,7 +7,7 @@ mod record;
 
 pub(crate) use record::read as read_records;
 
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{cell::RefCell, future::poll_fn, pin::pin, rc::Rc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use futures_util::future::try_join_all;
@@ -197,7 +197,7 @@ async fn enter_again<L: Lock>(
         if wanted >= end {
             return Ok((lock, records));
         }
-        lock.lock().await?;
+        let waited = lock_and_see(&mut lock).await?;
         let entered = now();
         // What comes after the end does not count, so that the end needs no order.
         let counts = entered < end;
@@ -213,6 +213,29 @@ async fn enter_again<L: Lock>(
         let (left, fence) = (now(), lock.fence());
         lock.unlock().await?;
         records.push(Record { wanted, entered, left, fence });
-        yield_now().await;
+        if !waited {
+            let_others_run().await;
+        }
     }
+}
+
+/// Waits until it is inside. Says whether it had to wait.
+async fn lock_and_see<L: Lock>(lock: &mut L) -> Result<bool> {
+    let mut locking = pin!(lock.lock());
+    let mut waited = false;
+    poll_fn(|context| {
+        let polled = locking.as_mut().poll(context);
+        waited |= polled.is_pending();
+        polled
+    })
+    .await?;
+    Ok(waited)
+}
+
+/// Somebody who got in without waiting has given nobody else a chance: neither the tasks of this
+/// process, through which it hears that others want in, nor, where there are fewer cores than
+/// contenders, the others, which could not even ask until the kernel's time slice is over.
+async fn let_others_run() {
+    yield_now().await;
+    std::thread::yield_now();
 }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::{
@@ -54,7 +54,7 @@ pub(crate) struct Options {
 /// Runs everything that is not there yet. Says whether it is complete.
 pub(crate) async fn run(options: &Options) -> Result<bool> {
     let begun = Instant::now();
-    let systems = chosen(options)?;
+    let systems = chosen(options);
     fs::create_dir_all(&options.out)?;
     let results = options.out.join("results.jsonl");
     if !options.resume {
@@ -96,18 +96,20 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
     Ok(complete)
 }
 
-fn chosen(options: &Options) -> Result<Vec<System>> {
-    let all = systems::all();
-    for name in &options.only {
-        if !all.iter().any(|system| system.id == *name) {
-            bail!("`{name}` is no system; `side-by-side list` names them");
-        }
+impl Options {
+    /// A name among those given that no system has.
+    pub(crate) fn unknown(&self) -> Option<&str> {
+        let known = |name: &str| systems::all().iter().any(|system| system.id == name);
+        self.only.iter().map(String::as_str).find(|name| !known(name))
     }
+}
+
+fn chosen(options: &Options) -> Vec<System> {
     let wanted = |system: &System| match options.only.is_empty() {
         true => system.quick || !options.quick,
         false => options.only.contains(&system.id),
     };
-    Ok(all.into_iter().filter(wanted).collect())
+    systems::all().into_iter().filter(wanted).collect()
 }
 
 /// What is not there yet: in every round all systems, beginning with another one each time, so that

@@ -75,8 +75,18 @@ enum Command {
     },
 }
 
+/// Bad usage, in the words of sysexits.h; as `mutua` has it.
+const USAGE: u8 = 64;
+
 fn main() -> ExitCode {
-    match run(Arguments::parse()) {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    match run(arguments) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("side-by-side: {error:#}");
@@ -87,7 +97,13 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
-        Command::Run(options) => return one_thread()?.block_on(drive_until_told(&options)),
+        Command::Run(options) => {
+            if let Some(name) = options.unknown() {
+                eprintln!("side-by-side: `{name}` is no system; `list` names them");
+                return Ok(ExitCode::from(USAGE));
+            }
+            return one_thread()?.block_on(drive_until_told(&options));
+        }
         Command::List => {
             for system in systems::all() {
                 println!("{:<30} {}", system.id, system.title);

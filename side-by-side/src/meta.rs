@@ -51,5 +51,7 @@ fn first_line(command: &str) -> String {
     let output = Command::new(words.next().unwrap_or_default()).args(words).output();
     let Ok(output) = output else { return "not found".to_owned() };
     let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
-    String::from_utf8_lossy(&said).lines().next().unwrap_or_default().trim().to_owned()
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let line = said.lines().next().unwrap_or_default();
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -42,8 +42,8 @@ fn beginning(summary: &Summary) -> Vec<Block> {
     vec![
         Block::Paragraph(format!(
             "{kind} of {}, Mutua at {}, on {}; {} for what is synced. Everything on one machine, \
-             over loopback: no network of any length is in these figures. {rounds} rounds, all \
-             systems in turns, medians shown. The machine's load (runnable processes, mean of a \
+             over loopback: no network of any length is in these figures. Rounds, all systems in turns: \
+             {rounds}; medians shown. The machine's load (runnable processes, mean of a \
              minute) was {} to {} before and after the pieces; the benchmark itself is part of \
              that.",
             meta.date,

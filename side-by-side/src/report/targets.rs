@@ -31,18 +31,18 @@ pub(super) const SERVED: &str = "mutua-grpc-3-naimi-trehel";
 
 /// Who is compared with, and how many times better the library must be: in hand-overs of three, in
 /// the delay at 120 ms, and in entering again.
-const PEERS: [(&str, Option<f64>, Option<f64>, Option<f64>); 11] = [
-    ("etcd-1", None, Some(2.0), Some(1000.0)),
-    ("etcd-3", Some(100.0), Some(2.0), Some(1000.0)),
-    ("etcd-1-memory", None, Some(2.0), Some(1000.0)),
-    ("etcd-3-memory", None, Some(2.0), Some(1000.0)),
-    ("zookeeper-1", None, Some(2.0), Some(1000.0)),
-    ("zookeeper-3", Some(50.0), Some(2.0), Some(1000.0)),
-    ("redis-poll", Some(5.0), Some(2.0), Some(100.0)),
-    ("redis-blpop", Some(5.0), Some(2.0), Some(100.0)),
-    ("redlock", None, Some(2.0), Some(100.0)),
-    ("postgres", Some(3.0), Some(2.0), Some(100.0)),
-    ("flock", None, None, None),
+const PEERS: [(&str, [Option<f64>; 3]); 11] = [
+    ("etcd-1", [None, Some(2.0), Some(1000.0)]),
+    ("etcd-3", [Some(100.0), Some(2.0), Some(1000.0)]),
+    ("etcd-1-memory", [None, Some(2.0), Some(1000.0)]),
+    ("etcd-3-memory", [None, Some(2.0), Some(1000.0)]),
+    ("zookeeper-1", [None, Some(2.0), Some(1000.0)]),
+    ("zookeeper-3", [Some(50.0), Some(2.0), Some(1000.0)]),
+    ("redis-poll", [Some(5.0), Some(2.0), Some(100.0)]),
+    ("redis-blpop", [Some(5.0), Some(2.0), Some(100.0)]),
+    ("redlock", [None, Some(2.0), Some(100.0)]),
+    ("postgres", [Some(3.0), Some(2.0), Some(100.0)]),
+    ("flock", [None, None, None]),
 ];
 
 pub(super) fn all(rows: &[Row]) -> Vec<Target> {
@@ -50,7 +50,7 @@ pub(super) fn all(rows: &[Row]) -> Vec<Target> {
     let mut all = Vec::new();
     for (ours, must) in [(LIBRARY, true), (SERVED, false)] {
         let Some(ours) = find(ours) else { continue };
-        for (peer, handovers, delay, again) in PEERS {
+        for (peer, [handovers, delay, again]) in PEERS {
             let Some(theirs) = find(peer) else { continue };
             let wanted = |wanted: Option<f64>| wanted.filter(|_| must);
             let more = |what: &str, of: fn(&Row) -> Option<f64>, wanted| {
