@@ -1,5 +1,6 @@
 //! The node itself: what it is told, and what it wants done.
 
+mod claims;
 mod clients;
 mod forget;
 mod locks;
@@ -56,6 +57,8 @@ pub struct Brain {
     ready: BTreeSet<Member>,
     standing: Standing,
     council: views::Council,
+    /// Whether it keeps out of views, for those to claim who may still be inside.
+    held_back: bool,
     /// The highest epoch that this node has heard of or has on disk.
     epoch: u32,
     /// The highest clock of a name that was forgotten: a clock that starts anew starts here.
@@ -114,6 +117,7 @@ impl Brain {
             ready: BTreeSet::new(),
             standing: Standing::Apart { why: "the node has just started".to_owned() },
             council: views::Council::default(),
+            held_back: false,
             epoch: seat.epoch,
             floor: Time::ZERO,
             asks: BTreeMap::new(),

@@ -22,6 +22,9 @@ pub(crate) const INTERNAL: u8 = 70;
 /// Not acquired: busy, or not in time.
 pub(crate) const CONFLICT: u8 = 75;
 
+/// Not allowed to ask.
+pub(crate) const DENIED: u8 = 77;
+
 /// Bad configuration: nothing was done, and the message says where and what would be right.
 pub(crate) const CONFIG: u8 = 78;
 
@@ -46,6 +49,14 @@ impl std::error::Error for Coded {}
 /// There is nobody to ask.
 pub(crate) fn unavailable(text: impl Into<String>) -> anyhow::Error {
     Coded(UNAVAILABLE, text.into()).into()
+}
+
+/// There is nobody to ask, or nobody that we may ask: the system's words tell.
+pub(crate) fn unreachable(text: impl Into<String>) -> anyhow::Error {
+    let text = text.into();
+    let denied = std::io::Error::from_raw_os_error(rustix::io::Errno::ACCESS.raw_os_error());
+    let code = if text.contains(&denied.to_string()) { DENIED } else { UNAVAILABLE };
+    Coded(code, text).into()
 }
 
 /// An error of a command whose only files are those that it writes.

@@ -24,6 +24,7 @@ pub(crate) use on_lost::OnLost;
 pub(crate) use pass::send_descriptor;
 pub(crate) use wire::{FromGuard, RECORD, ToGuard};
 
+use ending::Limits;
 use std::{
     ffi::{OsStr, OsString},
     os::{fd::AsFd, unix::net::UnixStream, unix::process::CommandExt},
@@ -56,6 +57,10 @@ pub(crate) struct Orders {
     pub(crate) on_lost: OnLost,
     /// Where to say goodbye if `mutua lock` cannot; empty: nowhere.
     pub(crate) endpoint: String,
+    /// The session to say goodbye to.
+    pub(crate) session: i64,
+    /// Until when the lock is good, on [`now`]'s clock.
+    pub(crate) good_until: u64,
 }
 
 impl Orders {
@@ -69,11 +74,24 @@ impl Orders {
             number(self.margin),
             on_lost,
             OsString::from(&self.endpoint),
+            self.session.to_string().into(),
+            self.good_until.to_string().into(),
         ]
     }
 
+    /// Whether the command would have to be ended at once. `mutua lock` may have been stopped since
+    /// it was let in.
+    fn is_late(&self) -> bool {
+        self.on_lost != OnLost::Ignore && now() >= self.limits().ask_at(self.good_until)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { grace: self.grace, margin: self.margin }
+    }
+
     fn of_arguments(arguments: &[OsString]) -> Result<(Self, &[OsString])> {
-        let [_, grace, margin, on_lost, endpoint, command @ ..] = arguments else {
+        let [_, grace, margin, on_lost, endpoint, session, good_until, command @ ..] = arguments
+        else {
             bail!("{ARGUMENT} is for mutua's own use");
         };
         let time = |text: &OsStr| -> Result<_> {
@@ -84,6 +102,8 @@ impl Orders {
             margin: time(margin)?,
             on_lost: on_lost.to_string_lossy().parse().map_err(anyhow::Error::msg)?,
             endpoint: endpoint.to_string_lossy().into_owned(),
+            session: session.to_string_lossy().parse()?,
+            good_until: good_until.to_string_lossy().parse()?,
         };
         Ok((orders, command))
     }
@@ -107,6 +127,9 @@ fn run(arguments: &[OsString]) -> Result<()> {
         .context("it cannot become a subreaper")?;
     let control = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let stdin = pass::receive_descriptor(&control).context("no standard input was handed over")?;
+    if orders.is_late() {
+        return wire::write(&control, FromGuard::TooLate);
+    }
     let spawned =
         Command::new(program).args(arguments).stdin(Stdio::from(stdin)).process_group(0).spawn();
     // Nothing but SIGKILL ends a guard before its work is done. The command was started before,

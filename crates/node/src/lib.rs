@@ -27,10 +27,12 @@
 //!
 //! Tokio drives sockets, timers and waiting; everything that decides is in `mutua-brain`.
 
+mod claims;
 mod clock;
 mod config;
 mod disk;
 mod error;
+mod line;
 mod lock;
 mod network;
 mod shared;
@@ -71,6 +73,10 @@ impl Node {
     /// Starts a node on the present tokio runtime. It returns once the node listens; grants begin
     /// when all members have met.
     pub async fn start(config: Config) -> Result<Self, StartError> {
+        Self::begin(config, |_| ()).await
+    }
+
+    async fn begin(config: Config, first: fn(&mut Brain)) -> Result<Self, StartError> {
         let (plan, me) = config.check()?;
         let listener = match config.members.len() {
             1 => None,
@@ -87,7 +93,9 @@ impl Node {
             epoch,
             limits: config.limits.clone(),
         };
-        let shared = Arc::new(Shared::new(Brain::new(clock::now(), seat), disk, names));
+        let mut brain = Brain::new(clock::now(), seat);
+        first(&mut brain);
+        let shared = Arc::new(Shared::new(brain, disk, names));
         let mut tasks = JoinSet::new();
         tasks.spawn(shared::keep_time(Arc::clone(&shared)));
         network::spawn(&mut tasks, &shared, &config, me, listener);

@@ -109,6 +109,15 @@ impl Lock {
         })
     }
 
+    pub(crate) fn claim(&self, fence: Fence) -> Option<Guard> {
+        let owner = self.owner.clone();
+        let claimed = self.handle.shared.call(|core, now| {
+            let ticket = core.brain.claim(now, self.handle.id, fence, owner)?;
+            core.stopped().is_none().then_some(ticket)
+        });
+        claimed.map(|ticket| self.guard(ticket, fence))
+    }
+
     fn wait(&self, ticket: Ticket) -> Waiting<'_> {
         Waiting { handle: &self.handle, ticket, over: false }
     }

@@ -7,14 +7,21 @@
 mod etcd;
 mod session;
 
-use std::{future::Future, path::PathBuf, pin::Pin, time::Duration};
+use std::{
+    error::Error,
+    future::Future,
+    io,
+    path::{Path, PathBuf},
+    pin::Pin,
+    time::Duration,
+};
 
 use hyper_util::rt::TokioIo;
 use tokio::{net::UnixStream, sync::mpsc};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::{
-    Moment,
+    Moment, place,
     proto::v1::{self, locks_client::LocksClient, request::Ask},
 };
 
@@ -44,6 +51,8 @@ pub struct Wish {
     pub client: v1::Client,
     /// Whether what this process runs may outlive it.
     pub guarded: bool,
+    /// The socket of the user's node, if it is to know of this one whatever happens to the node.
+    pub place: Option<PathBuf>,
 }
 
 /// What happens to a wish.
@@ -112,8 +121,9 @@ pub fn hold(connector: Connector, kind: Kind, wish: Wish) -> Hold {
 /// A text that says what is wrong.
 pub async fn connect(endpoint: &str) -> Result<Channel, String> {
     let failed = |error: tonic::transport::Error| {
-        let cause = std::error::Error::source(&error).map(ToString::to_string);
-        format!("{endpoint}: {}", cause.unwrap_or_else(|| error.to_string()))
+        // The innermost is what the system said.
+        let causes = std::iter::successors(Some(&error as &dyn Error), |&error| error.source());
+        format!("{endpoint}: {}", causes.last().map(ToString::to_string).unwrap_or_default())
     };
     if let Some(path) = endpoint.strip_prefix("unix:") {
         let path = PathBuf::from(path);
@@ -121,7 +131,7 @@ pub async fn connect(endpoint: &str) -> Result<Channel, String> {
         let local = Endpoint::from_static("http://localhost");
         let connector = tower::service_fn(move |_| {
             let path = path.clone();
-            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+            async move { reach(&path).await.map(TokioIo::new) }
         });
         return local.connect_with_connector(connector).await.map_err(failed);
     }
@@ -133,6 +143,26 @@ pub async fn connect(endpoint: &str) -> Result<Channel, String> {
         .map_err(|error| format!("`{endpoint}` is no endpoint: {error}; HOST:PORT is"))?;
     let parsed = parsed.tcp_nodelay(true).connect_timeout(Duration::from_secs(2));
     parsed.connect().await.map_err(failed)
+}
+
+/// By the path, or by the kernel's name for it if the path leads nowhere.
+async fn reach(path: &Path) -> io::Result<UnixStream> {
+    use io::ErrorKind::{PermissionDenied, WouldBlock};
+    let mut connected = UnixStream::connect(path).await;
+    // So many connect at once that the node has not accepted them all yet.
+    while connected.as_ref().is_err_and(|error| error.kind() == WouldBlock) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        connected = UnixStream::connect(path).await;
+    }
+    match connected {
+        Ok(stream) => Ok(stream),
+        Err(error) if error.kind() == PermissionDenied => Err(error),
+        Err(error) => match place::reach(path) {
+            Ok(stream) => UnixStream::from_std(stream),
+            Err(taken) if taken.kind() == PermissionDenied => Err(taken),
+            Err(_) => Err(error),
+        },
+    }
 }
 
 /// What answers at the other end.

@@ -24,7 +24,7 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
-pub use effect::{Effect, Outcome};
+pub use effect::{Effect, How, Outcome};
 pub use list::{LockState, Standing};
 pub use sessions::{OpenError, Opening};
 
@@ -156,8 +156,9 @@ impl Desk {
             seed,
             effects: Vec::new(),
         };
-        if unclean.is_some() {
-            desk.timers.insert((quarantine, Timer::Quarantine));
+        match unclean {
+            Some(_) => drop(desk.timers.insert((quarantine, Timer::Quarantine))),
+            None => desk.effects.push(Effect::Join),
         }
         desk
     }

@@ -109,7 +109,7 @@ impl Service {
 
     fn play(self: &Arc<Self>, core: &mut Core, now: Moment, effect: Effect) {
         match effect {
-            Effect::Ask { ask, name, only_try } => self.ask(core, now, ask, &name, only_try),
+            Effect::Ask { ask, name, how } => self.ask(core, now, ask, &name, how),
             // Dropping it leaves, or takes the question back.
             Effect::Drop { ask } => drop(core.asks.remove(&ask)),
             Effect::Answer { wait, outcome } => core.answer(now, wait, outcome),
@@ -117,8 +117,18 @@ impl Service {
                 core.tell_lost(session, &name, fence, reason);
             }
             Effect::Ended { session } => core.tell_end(session),
-            Effect::Remember { longest } => core.memory.write(longest),
+            Effect::Remember { longest } => self.remember(core, longest),
+            Effect::Join => self.node.join(),
             Effect::Changed { name } => core.tell_watchers(&name),
+        }
+    }
+
+    fn remember(&self, core: &Core, longest: Duration) {
+        if let Err(error) = core.memory.write(longest) {
+            eprintln!("mutua: how long leases are cannot be written, so the node ends: {error}");
+            // The grant that this is for must not be told to anybody.
+            self.node.halt();
+            std::process::exit(70);
         }
     }
 

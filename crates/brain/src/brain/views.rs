@@ -63,7 +63,7 @@ impl Brain {
     /// Does what can be done about the next view: reports, or gathers.
     pub(super) fn review(&mut self) {
         let apart = matches!(self.standing, Standing::Apart { .. });
-        if !apart || self.missing().is_some() {
+        if !apart || self.held_back || self.missing().is_some() {
             return;
         }
         if let Some(round) = self.council.asked.take() {

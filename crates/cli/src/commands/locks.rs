@@ -75,12 +75,28 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
+/// How long a node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 async fn client(at: &Where) -> Result<LocksClient<Channel>> {
     let channel = match &at.endpoint {
         Some(endpoint) => connect(endpoint).await,
         None => connect_or_start(&Place::find()?).await,
     };
-    Ok(LocksClient::new(channel.map_err(exit::unavailable)?))
+    let mut client = LocksClient::new(channel.map_err(exit::unreachable)?);
+    let about = tokio::time::timeout(PATIENCE, client.about(v1::AboutRequest {})).await;
+    let about = about.map_err(|_| exit::unavailable("the node does not answer"))?;
+    let version = about.map_err(failed)?.into_inner().version;
+    if let Some(text) = of_another_version(&version) {
+        eprintln!("mutua: {text}");
+    }
+    Ok(client)
+}
+
+/// What to say to who asks a node of another version.
+pub(crate) fn of_another_version(version: &str) -> Option<String> {
+    let own = env!("CARGO_PKG_VERSION");
+    (version != own).then(|| format!("the node is version {version}, and this is version {own}"))
 }
 
 fn failed(status: Status) -> anyhow::Error {
@@ -183,7 +199,12 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<ExitCode> {
         let name = arguments.name.clone().into_bytes();
         let request = v1::VerifyRequest { name, fence: arguments.token };
         let response = client(&arguments.at).await?.verify(request).await.map_err(failed)?;
-        Ok(match response.into_inner().current {
+        let current = response.into_inner().current;
+        if arguments.at.json {
+            let (name, token) = (&arguments.name, arguments.token);
+            println!("{}", json!({ "name": name, "token": token, "current": current }));
+        }
+        Ok(match current {
             true => ExitCode::SUCCESS,
             false => ExitCode::from(1),
         })
@@ -200,8 +221,7 @@ pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
         let request = v1::ListRequest { prefix: name.clone(), exact: true };
         let seen = client.list(request).await.map_err(failed)?.into_inner().locks;
         let Some(holder) = seen.into_iter().find_map(|lock| lock.holder) else {
-            eprintln!("mutua: nobody of this node is inside {}", arguments.name);
-            return Ok(ExitCode::from(1));
+            return Ok(tell_broken(arguments, &v1::BreakResponse::default()));
         };
         if !arguments.yes && !confirm(&holder)? {
             return Ok(ExitCode::from(1));
@@ -210,20 +230,31 @@ pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
         let fence = arguments.token.unwrap_or(holder.fence);
         let (reason, by) = (arguments.reason.clone(), super::lock::owner());
         let request = v1::BreakRequest { name, fence, reason, by };
-        let response = client.r#break(request).await.map_err(failed)?.into_inner();
-        match response.broken {
-            Some(broken) => println!(
-                "taken away from {}; others get in when it has left, in {} at the latest",
-                who(&broken),
-                ago(response.quarantine_ms)
-            ),
-            None => {
-                eprintln!("mutua: token {fence} is not inside {} any more", arguments.name);
-                return Ok(ExitCode::from(1));
-            }
-        }
-        Ok(ExitCode::SUCCESS)
+        let response = client.r#break(request).await.map_err(failed)?;
+        Ok(tell_broken(arguments, &response.into_inner()))
     })
+}
+
+fn tell_broken(arguments: &BreakArguments, response: &v1::BreakResponse) -> ExitCode {
+    let (name, free_within_ms) = (&arguments.name, response.quarantine_ms);
+    let broken = response.broken.as_ref();
+    if arguments.at.json {
+        let broken = broken.map(entry_json);
+        let told = json!({ "name": name, "broken": broken, "free_within_ms": free_within_ms });
+        println!("{told}");
+    } else if let Some(broken) = broken {
+        println!(
+            "taken away from {}; others get in when it has left, in {} at the latest",
+            who(broken),
+            ago(free_within_ms)
+        );
+    }
+    match (broken, arguments.token) {
+        (Some(_), _) => return ExitCode::SUCCESS,
+        (None, Some(token)) => eprintln!("mutua: token {token} is not inside {name}"),
+        (None, None) => eprintln!("mutua: nobody of this node is inside {name}"),
+    }
+    ExitCode::from(1)
 }
 
 fn confirm(holder: &v1::Entry) -> Result<bool> {
@@ -280,4 +311,22 @@ pub(crate) fn entry_json(entry: &v1::Entry) -> Value {
         "for_ms": entry.for_ms,
         "token": entry.fence,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ago, of_another_version};
+
+    #[test]
+    fn a_node_of_another_version_is_worth_a_word() {
+        assert_eq!(of_another_version(env!("CARGO_PKG_VERSION")), None);
+        let text = of_another_version("9.9.9").expect("a word");
+        assert!(text.contains("9.9.9") && text.contains(env!("CARGO_PKG_VERSION")), "{text}");
+    }
+
+    #[test]
+    fn times_are_told_as_people_say_them() {
+        let told = [999, 1000, 61_000, 3_720_000].map(ago);
+        assert_eq!(told, ["999 ms", "1 s", "1 min 1 s", "1 h 2 min"]);
+    }
 }

@@ -25,6 +25,8 @@ pub(crate) enum ToGuard {
 pub(crate) enum FromGuard {
     /// The command runs; this is its process, and its process group.
     Started(i32),
+    /// It was not started: the lock is not good for long enough.
+    TooLate,
     /// It could not be started; the system's error.
     NotStarted(i32),
     /// The command's own process ended with this code.
@@ -68,6 +70,7 @@ impl FromGuard {
     pub(crate) fn record(self) -> [u8; RECORD] {
         let (kind, number) = match self {
             Self::Started(pid) => (b'p', pid),
+            Self::TooLate => (b'o', 0),
             Self::NotStarted(error) => (b'f', error),
             Self::Exited(code) => (b'e', code),
             Self::Killed(signal) => (b'k', signal),
@@ -84,6 +87,7 @@ impl FromGuard {
         let number = i32::try_from(number).ok()?;
         Some(match kind {
             b'p' => Self::Started(number),
+            b'o' => Self::TooLate,
             b'f' => Self::NotStarted(number),
             b'e' => Self::Exited(number),
             b'k' => Self::Killed(number),
@@ -123,7 +127,8 @@ mod tests {
         }
         let from =
             [FromGuard::Started(4_194_304), FromGuard::NotStarted(2), FromGuard::Exited(255)];
-        let more = [FromGuard::Killed(9), FromGuard::Stopped(20), FromGuard::Ending];
+        let more =
+            [FromGuard::Killed(9), FromGuard::Stopped(20), FromGuard::Ending, FromGuard::TooLate];
         for message in from.into_iter().chain(more).chain([FromGuard::Gone]) {
             assert_eq!(FromGuard::read(message.record()), Some(message));
         }

@@ -47,15 +47,15 @@ impl Work {
     ) -> Result<Self> {
         let command = i32::try_from(command).ok().and_then(Pid::from_raw).context("no process")?;
         Ok(Self {
-            limits: Limits { grace: orders.grace, margin: orders.margin },
+            limits: orders.limits(),
+            good_until: orders.good_until,
+            session: orders.session,
             orders,
             control,
             wanted: true,
             children,
             command,
             command_ended: false,
-            good_until: u64::MAX,
-            session: 0,
             ending: Ending::No,
         })
     }

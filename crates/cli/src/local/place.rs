@@ -17,10 +17,16 @@ pub(crate) struct Place {
     pub(crate) directory: PathBuf,
     /// Its socket.
     pub(crate) socket: PathBuf,
+    /// The file that configures the node that is there: no other may be started.
+    pub(crate) configured: Option<PathBuf>,
 }
 
+/// Where a machine's node is configured, if it is one of several.
+const CONFIG: &str = "/etc/mutua.toml";
+
 impl Place {
-    /// The place of this user on this machine, or the one that `MUTUA_SOCKET` names.
+    /// The place that `MUTUA_SOCKET` names; else that of the node that this machine, or
+    /// `MUTUA_CONFIG`, has a configuration of; else that of this user on this machine.
     pub(crate) fn find() -> Result<Self> {
         match std::env::var_os("MUTUA_SOCKET") {
             Some(socket) if !socket.is_empty() => {
@@ -28,19 +34,43 @@ impl Place {
                     .context("MUTUA_SOCKET is no path")?;
                 let mut directory = socket.clone().into_os_string();
                 directory.push(".d");
-                Ok(Self { directory: directory.into(), socket })
+                Ok(Self { directory: directory.into(), socket, configured: None })
             }
             _ => {
+                if let Some(configured) = Self::configured()? {
+                    return Ok(configured);
+                }
                 let user = rustix::process::geteuid().as_raw();
                 let directory = PathBuf::from(format!("/tmp/mutua-{user}"));
-                Ok(Self { socket: directory.join("locks.sock"), directory })
+                Ok(Self { socket: directory.join("locks.sock"), directory, configured: None })
             }
         }
+    }
+
+    fn configured() -> Result<Option<Self>> {
+        let named = std::env::var_os("MUTUA_CONFIG").filter(|file| !file.is_empty());
+        let file = PathBuf::from(named.as_deref().unwrap_or(CONFIG.as_ref()));
+        if named.is_none() && !file.exists() {
+            return Ok(None);
+        }
+        let directory = crate::commands::read_config(&file)?.data;
+        let socket = directory.join("locks.sock");
+        Ok(Some(Self { directory, socket, configured: Some(file) }))
     }
 
     /// What a client connects to.
     pub(crate) fn endpoint(&self) -> String {
         format!("unix:{}", self.socket.display())
+    }
+
+    /// Why no node may be started here, if that is so: alone it would not know of the others.
+    pub(crate) fn is_kept(&self) -> Option<String> {
+        if let Some(file) = &self.configured {
+            let file = file.display();
+            return Some(format!("the node does not run: `mutua node --config {file}` starts it"));
+        }
+        let kept = mutua_service::kept_for(&self.socket)?;
+        Some(format!("only {kept} may serve at {}, and it does not run", self.socket.display()))
     }
 
     /// Makes the directory if need be. It must be ours and nobody else's: anybody may make one of

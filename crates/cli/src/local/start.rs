@@ -30,6 +30,9 @@ pub(crate) async fn connect_or_start(place: &Place) -> Result<Channel, String> {
             let log = place.directory.join("log");
             return Err(format!("no node: {why}; {} may say more", log.display()));
         }
+        if let Some(kept) = place.is_kept() {
+            return Err(format!("{kept} ({why})"));
+        }
         let running =
             starter.as_mut().is_some_and(|(_, child)| matches!(child.try_wait(), Ok(None)));
         if !running {

@@ -46,6 +46,14 @@ pub(super) async fn run(
         _ = keeper.keep(lease.clone(), &tell) => None,
         _ = leave.recv() => None,
     };
+    let key = match key {
+        Some(key) if keeper.confirm(lease.clone(), &tell).await => Some(key),
+        Some(_) => {
+            refuse(&tell, v1::Reason::Unavailable, "the lease ran out during the wait");
+            None
+        }
+        None => None,
+    };
     if let Some((key, fence)) = key {
         say(&tell, Event::GoodUntil(keeper.good_until));
         say(&tell, Event::Granted { fence, waited: Moment::now().since(asked) });
@@ -66,6 +74,11 @@ pub(super) async fn run(
 fn say(tell: &UnboundedSender<Event>, event: Event) {
     // If nobody listens any more, the process is about to end.
     let _ = tell.send(event);
+}
+
+fn refuse(tell: &UnboundedSender<Event>, reason: v1::Reason, text: &str) {
+    let text = text.to_owned();
+    say(tell, Event::Refused(v1::Refused { id: 1, reason: reason.into(), text, holder: None }));
 }
 
 /// Waits for the lock as long as is wished. Its key and its fence.
@@ -97,9 +110,7 @@ async fn lock(
                 tonic::Code::DeadlineExceeded => v1::Reason::Timeout,
                 _ => v1::Reason::Unavailable,
             };
-            let text = status.message().to_owned();
-            let refused = v1::Refused { id: 1, reason: reason.into(), text, holder: None };
-            say(tell, Event::Refused(refused));
+            refuse(tell, reason, status.message());
             None
         }
     }
@@ -116,8 +127,8 @@ impl Keeper {
     /// Renews until that is no use any more; says why.
     async fn keep(&mut self, lease: LeaseClient<Channel>, tell: &UnboundedSender<Event>) -> String {
         loop {
-            let why = match self.keep_on_one_stream(lease.clone(), tell).await {
-                Ok(()) => return "the lease is gone".to_owned(),
+            let why = match self.keep_on_one_stream(lease.clone(), tell, false).await {
+                Ok(_) => return "the lease is gone".to_owned(),
                 Err(status) => status.message().to_owned(),
             };
             if self.good_until <= Moment::now() {
@@ -127,12 +138,26 @@ impl Keeper {
         }
     }
 
-    /// `Ok` if the lease is gone.
+    /// Whether the lease is good for a while: an etcd before 3.5 lets in who has none any more, and
+    /// who was stopped for a while reads its answer late.
+    async fn confirm(
+        &mut self,
+        lease: LeaseClient<Channel>,
+        tell: &UnboundedSender<Event>,
+    ) -> bool {
+        let now = Moment::now();
+        self.good_until.since(now) >= self.ttl / 2
+            || (now < self.good_until
+                && matches!(self.keep_on_one_stream(lease, tell, true).await, Ok(true)))
+    }
+
+    /// `Ok(false)` if the lease is gone, `Ok(true)` if it was renewed and once is enough.
     async fn keep_on_one_stream(
         &mut self,
         mut lease: LeaseClient<Channel>,
         tell: &UnboundedSender<Event>,
-    ) -> Result<(), Status> {
+        once: bool,
+    ) -> Result<bool, Status> {
         let (ask, requests) = unbounded_channel();
         let mut sent = Moment::now();
         let _ = ask.send(LeaseKeepAliveRequest { id: self.id });
@@ -146,11 +171,14 @@ impl Keeper {
             let reply = tokio::time::timeout(left, replies.message()).await.map_err(late)??;
             let reply = reply.ok_or_else(|| Status::unavailable("the stream has ended"))?;
             if reply.ttl <= 0 {
-                return Ok(());
+                return Ok(false);
             }
             self.ttl = Duration::from_secs(reply.ttl.unsigned_abs());
             self.good_until = sent.after(self.ttl);
             say(tell, Event::GoodUntil(self.good_until));
+            if once {
+                return Ok(true);
+            }
             tokio::time::sleep(self.ttl / 3).await;
             sent = Moment::now();
             let _ = ask.send(LeaseKeepAliveRequest { id: self.id });

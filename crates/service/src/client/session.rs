@@ -1,19 +1,26 @@
 //! A client of a node of ours.
 
+mod stream;
+
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::Streaming;
+use tonic::transport::Channel;
 
 use super::{Connector, Event, Wish};
 use crate::{
     Moment,
-    proto::v1::{self, locks_client::LocksClient, reply::Answer, request::Ask},
+    place::Mark,
+    proto::v1::{self, locks_client::LocksClient, request::Ask},
 };
 
 /// How often to look for a node while there is none.
 const AGAIN: Duration = Duration::from_millis(50);
+/// After how long without an answer the user is told.
+const SILENCE: Duration = Duration::from_millis(1500);
+/// After how long without an answer who does not want to wait for ever is told that there is none.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Session {
     wish: Wish,
@@ -23,19 +30,27 @@ struct Session {
     /// Since when it has wished.
     since: Moment,
     fence: Option<u64>,
+    /// Kept while inside.
+    mark: Option<Mark>,
+    /// The fence is not told yet: first the lease must be known to be good for a while.
+    untold: bool,
     good_until: Moment,
     /// Renewals that are not acknowledged: number and when it was sent. 0 is the Hello.
     sent: Vec<(u64, Moment)>,
     renewals: u64,
     ttl: Duration,
     leaving: bool,
+    /// When something was last heard of the node.
+    heard: Moment,
+    /// Whether the user knows that nothing has been heard for a while.
+    complained: bool,
 }
 
 /// Why a stream is not read any more.
 enum Over {
     /// Everything has been said.
     Done,
-    /// It broke.
+    /// It broke, or the session has ended that only waited.
     Broken(String),
 }
 
@@ -45,52 +60,98 @@ pub(super) async fn run(
     tell: UnboundedSender<Event>,
     mut leave: UnboundedReceiver<()>,
 ) {
-    let since = Moment::now();
-    let mut session = Session {
-        ttl: wish.ttl,
-        wish,
-        tell,
-        id: 0,
-        since,
-        fence: None,
-        good_until: since,
-        sent: Vec::new(),
-        renewals: 0,
-        leaving: false,
-    };
-    let mut attempts = 0_u32;
+    let mut session = Session::new(wish, tell);
     loop {
-        let over = match connector().await {
-            Ok(channel) => session.attach(LocksClient::new(channel), &mut leave).await,
-            Err(text) if session.id == 0 => {
+        let connecting = connector();
+        let over = match session.hear(connecting).await {
+            Err(over) => over,
+            Ok(Ok(channel)) => session.attach(LocksClient::new(channel), &mut leave).await,
+            Ok(Err(text)) if session.id == 0 => {
                 session.say(Event::Unreachable(text));
-                return;
+                Over::Done
             }
-            Err(text) => Over::Broken(text),
+            Ok(Err(text)) => Over::Broken(text),
         };
         let Over::Broken(text) = over else { return };
         if session.leaving {
             return session.say(Event::Left);
         }
-        attempts += 1;
-        if session.fence.is_none() && attempts > 200 {
+        let silence = Moment::now().since(session.heard);
+        if session.fence.is_none() && silence > PATIENCE {
             return session.say(Event::Unreachable(text));
         }
         if session.is_lost() {
             return session.wait_to_leave(text, &mut leave).await;
         }
+        session.complain_if_silent(&text);
         tokio::time::sleep(AGAIN).await;
     }
 }
 
 impl Session {
+    fn new(wish: Wish, tell: UnboundedSender<Event>) -> Self {
+        let now = Moment::now();
+        Self {
+            ttl: wish.ttl,
+            wish,
+            tell,
+            id: 0,
+            since: now,
+            fence: None,
+            mark: None,
+            untold: false,
+            good_until: now,
+            sent: Vec::new(),
+            renewals: 0,
+            leaving: false,
+            heard: now,
+            complained: false,
+        }
+    }
+
     fn say(&self, event: Event) {
         // If nobody listens any more, the process is about to end.
         let _ = self.tell.send(event);
     }
 
     fn is_lost(&self) -> bool {
-        self.fence.is_some() && self.good_until <= Moment::now()
+        self.fence.is_some() && !self.untold && self.good_until <= Moment::now()
+    }
+
+    fn complain_if_silent(&mut self, why: &str) {
+        if !self.complained && Moment::now().since(self.heard) >= SILENCE {
+            self.complained = true;
+            self.say(Event::Note(format!("the node does not answer: {why}")));
+        }
+    }
+
+    /// When whoever does not want to wait for ever has waited long enough for an answer.
+    fn give_up_at(&self) -> Moment {
+        match self.wish.wait {
+            Some(wait) if self.fence.is_none() => self.since.after(wait).after(PATIENCE),
+            _ => Moment::NEVER,
+        }
+    }
+
+    /// Waits for something of the node's, and tells the user if it takes long. An error if whoever
+    /// waits has given up.
+    async fn hear<T>(&mut self, what: impl Future<Output = T>) -> Result<T, Over> {
+        tokio::pin!(what);
+        loop {
+            let now = Moment::now();
+            let look = if self.complained { Duration::from_secs(1) } else { SILENCE };
+            let wait = look.min(self.give_up_at().since(now));
+            tokio::select! {
+                biased;
+                heard = &mut what => return Ok(heard),
+                () = tokio::time::sleep(wait) => {}
+            }
+            self.complain_if_silent("no word for a while");
+            if self.give_up_at() <= Moment::now() {
+                self.say(Event::Unreachable("the node does not answer".to_owned()));
+                return Err(Over::Done);
+            }
+        }
     }
 
     async fn wait_to_leave(self, why: String, leave: &mut UnboundedReceiver<()>) {
@@ -101,7 +162,7 @@ impl Session {
 
     async fn attach(
         &mut self,
-        mut client: LocksClient<tonic::transport::Channel>,
+        mut client: LocksClient<Channel>,
         leave: &mut UnboundedReceiver<()>,
     ) -> Over {
         let (asks, requests) = unbounded_channel();
@@ -113,11 +174,11 @@ impl Session {
             let acquire = Ask::Acquire(self.acquire(now));
             let _ = asks.send(v1::Request { ask: Some(acquire) });
         }
-        let replies = match client.attach(UnboundedReceiverStream::new(requests)).await {
-            Ok(replies) => replies.into_inner(),
-            Err(status) => return Over::Broken(status.message().to_owned()),
-        };
-        self.converse(replies, &asks, leave).await
+        match self.hear(client.attach(UnboundedReceiverStream::new(requests))).await {
+            Ok(Ok(replies)) => self.converse(replies.into_inner(), &asks, leave).await,
+            Ok(Err(status)) => Over::Broken(status.message().to_owned()),
+            Err(over) => over,
+        }
     }
 
     fn hello(&self) -> v1::Hello {
@@ -140,112 +201,5 @@ impl Session {
         };
         let wait_ms = self.wish.wait.map(rest).map(|rest| u64::try_from(rest).unwrap_or(u64::MAX));
         v1::Acquire { id: 1, name: self.wish.name.clone(), wait_ms, watch: true }
-    }
-
-    async fn converse(
-        &mut self,
-        mut replies: Streaming<v1::Reply>,
-        asks: &UnboundedSender<v1::Request>,
-        leave: &mut UnboundedReceiver<()>,
-    ) -> Over {
-        let mut renew_at = Moment::now().after(self.ttl / 3);
-        loop {
-            let now = Moment::now();
-            if self.is_lost() && !self.leaving {
-                self.say(Event::Lost("the lease ran out".to_owned()));
-                self.fence = None;
-                self.good_until = Moment::NEVER;
-            }
-            let due = renew_at.min(self.good_until.max(now)).since(now);
-            tokio::select! {
-                biased;
-                Some(()) = leave.recv(), if !self.leaving => {
-                    self.leaving = true;
-                    let goodbye = Ask::Goodbye(v1::Goodbye {});
-                    if asks.send(v1::Request { ask: Some(goodbye) }).is_err() {
-                        return Over::Broken("the stream is closed".to_owned());
-                    }
-                }
-                reply = replies.message() => match reply {
-                    Ok(Some(v1::Reply { answer: Some(answer) })) => {
-                        if self.take_in(answer) {
-                            return Over::Done;
-                        }
-                    }
-                    Ok(Some(v1::Reply { answer: None })) => {}
-                    Ok(None) => return Over::Broken("the node closed the connection".to_owned()),
-                    Err(status) => return Over::Broken(status.message().to_owned()),
-                },
-                () = tokio::time::sleep(due) => if Moment::now() >= renew_at {
-                    renew_at = Moment::now().after(self.ttl / 3);
-                    self.renewals += 1;
-                    self.sent.push((self.renewals, Moment::now()));
-                    let renew = Ask::Renew(v1::Renew { number: self.renewals });
-                    let _ = asks.send(v1::Request { ask: Some(renew) });
-                },
-            }
-        }
-    }
-
-    /// Says whether this was the last word.
-    fn take_in(&mut self, answer: Answer) -> bool {
-        match answer {
-            Answer::Welcome(welcome) => self.welcome(welcome),
-            Answer::Waiting(waiting) => self.say(Event::Waiting(waiting)),
-            Answer::Granted(granted) => {
-                self.fence = Some(granted.fence);
-                self.say(Event::GoodUntil(self.good_until));
-                let waited = Moment::now().since(self.since);
-                self.say(Event::Granted { fence: granted.fence, waited });
-            }
-            Answer::Refused(refused) => self.say(Event::Refused(refused)),
-            Answer::Renewed(renewed) => self.acknowledged(renewed.number, renewed.good_for_ms),
-            Answer::Lost(lost) => {
-                if self.fence == Some(lost.fence) {
-                    self.fence = None;
-                    self.say(Event::Lost(lost.reason));
-                }
-            }
-            Answer::Released(_) => {}
-            Answer::Farewell(_) => {
-                let expected = self.leaving;
-                self.say(if expected {
-                    Event::Left
-                } else {
-                    Event::Lost("the node ended the session".to_owned())
-                });
-                return true;
-            }
-        }
-        false
-    }
-
-    fn welcome(&mut self, welcome: v1::Welcome) {
-        self.id = welcome.session;
-        self.ttl = Duration::from_millis(welcome.good_for_ms);
-        self.acknowledged(0, welcome.good_for_ms);
-        self.say(Event::Opened { session: self.id, version: welcome.version });
-        if !welcome.refused.is_empty() && self.fence.take().is_some() {
-            self.say(Event::Lost("the next node did not accept the claim".to_owned()));
-        }
-        if welcome.quarantine_ms > 0 && self.fence.is_none() {
-            self.say(Event::Note(format!(
-                "the node did not stop cleanly and grants nothing for {} ms",
-                welcome.quarantine_ms
-            )));
-        }
-    }
-
-    /// Good from when it was sent, not from when the answer came.
-    fn acknowledged(&mut self, number: u64, good_for_ms: u64) {
-        let Some(index) = self.sent.iter().position(|sent| sent.0 == number) else { return };
-        let (_, sent) = self.sent.remove(index);
-        let good_until = sent.after(Duration::from_millis(good_for_ms));
-        if good_for_ms > 0 && (good_until > self.good_until || self.fence.is_none()) {
-            self.good_until = good_until;
-            if self.fence.is_some() {
-                self.say(Event::GoodUntil(good_until));
-            }
-        }
     }
 }

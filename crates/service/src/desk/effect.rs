@@ -14,8 +14,8 @@ pub enum Effect {
         ask: AskId,
         /// For which lock.
         name: Name,
-        /// Whether not to wait for it.
-        only_try: bool,
+        /// In which way.
+        how: How,
     },
     /// Leave, or do not ask any longer.
     Drop {
@@ -51,11 +51,24 @@ pub enum Effect {
         /// The longest of them; zero: none.
         longest: Duration,
     },
+    /// Nobody can claim anything any more: the node may take part in views.
+    Join,
     /// A lock is not as it was.
     Changed {
         /// Which one.
         name: Name,
     },
+}
+
+/// How the node is asked for an entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum How {
+    /// Wait for it.
+    Wait,
+    /// Do not wait for it.
+    Try,
+    /// Somebody is inside with this fence since before the node's death.
+    Claim(u64),
 }
 
 /// The answer to somebody who asked for a lock.

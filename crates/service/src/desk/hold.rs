@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AskId, Desk, Effect, Name, Outcome, SessionId, Timer, WaitId};
+use super::{AskId, Desk, Effect, How, Name, Outcome, SessionId, Timer, WaitId};
 use crate::Moment;
 
 /// Somebody inside.
@@ -78,7 +78,7 @@ impl Desk {
         }
         let name = Name::from(name);
         self.remember(id);
-        let ask = self.new_ask(&name, false);
+        let ask = self.new_ask(&name, How::Claim(fence));
         self.hold(now, id, &name, ask, fence);
         self.changed(&name);
         true
@@ -175,6 +175,7 @@ impl Desk {
     }
 
     pub(super) fn end_quarantine(&mut self, now: Moment) {
+        self.effects.push(Effect::Join);
         let names: Vec<_> = self.locks.keys().cloned().collect();
         for name in names {
             self.ask_for_next(now, &name);

@@ -1,6 +1,6 @@
 //! The line before a lock.
 
-use super::{AskId, Desk, Effect, Name, Outcome, Patience, SessionId, Timer, WaitId};
+use super::{AskId, Desk, Effect, How, Name, Outcome, Patience, SessionId, Timer, WaitId};
 use crate::Moment;
 
 /// Somebody in a line.
@@ -154,15 +154,16 @@ impl Desk {
     }
 
     fn ask(&mut self, name: &Name, trier: Option<WaitId>) {
-        let ask = self.new_ask(name, trier.is_some());
+        let how = if trier.is_some() { How::Try } else { How::Wait };
+        let ask = self.new_ask(name, how);
         let lock = self.locks.get_mut(name).expect("what is asked for is kept");
         lock.asked = Some(Asked { ask, trier });
     }
 
-    pub(super) fn new_ask(&mut self, name: &Name, only_try: bool) -> AskId {
+    pub(super) fn new_ask(&mut self, name: &Name, how: How) -> AskId {
         let ask = AskId(self.number());
         self.asks.insert(ask, Name::clone(name));
-        self.effects.push(Effect::Ask { ask, name: Name::clone(name), only_try });
+        self.effects.push(Effect::Ask { ask, name: Name::clone(name), how });
         ask
     }
 

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{AskId, Client, Desk, Effect, Opening, Outcome, Patience, SessionId, Settings, WaitId};
+use super::{
+    AskId, Client, Desk, Effect, How, Opening, Outcome, Patience, SessionId, Settings, WaitId,
+};
 use crate::Moment;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -84,7 +86,9 @@ impl Hall {
 
     fn play(&mut self, effect: Effect) {
         match effect {
-            Effect::Ask { ask, name, only_try } => self.asked.push((ask, name.to_vec(), only_try)),
+            Effect::Ask { ask, name, how } => {
+                self.asked.push((ask, name.to_vec(), how == How::Try));
+            }
             Effect::Drop { ask } => {
                 self.inside.retain(|_, inside| *inside != ask);
                 self.asked.retain(|asked| asked.0 != ask);
@@ -409,13 +413,26 @@ fn after_a_crash_former_holders_claim_theirs_again_and_stay_inside() {
 }
 
 #[test]
+fn the_node_joins_the_others_only_when_nobody_can_claim_any_more() {
+    let mut hall = Hall::new();
+    hall.settle();
+    assert!(hall.was_told(|effect| *effect == Effect::Join), "it stopped cleanly");
+    let mut hall = Hall::after_a_crash(Some(TTL));
+    let one = hall.open();
+    hall.desk.claim(hall.now, one, b"x", 42);
+    hall.pass(9);
+    assert!(!hall.was_told(|effect| *effect == Effect::Join));
+    hall.pass(1);
+    assert!(hall.was_told(|effect| *effect == Effect::Join));
+}
+
+#[test]
 fn the_longest_lease_inside_is_remembered_before_the_grant_is_told() {
     let mut hall = Hall::new();
     let one = hall.open();
     hall.desk.acquire(hall.now, one, b"x", Patience::Forever);
-    let Some(Effect::Ask { ask, .. }) = hall.desk.take_effects().into_iter().next() else {
-        panic!("the node is asked");
-    };
+    let asked = |effect| if let Effect::Ask { ask, .. } = effect { Some(ask) } else { None };
+    let ask = hall.desk.take_effects().into_iter().find_map(asked).expect("the node is asked");
     hall.desk.granted(hall.now, ask, 1);
     let effects = hall.desk.take_effects();
     let place = |wanted: fn(&Effect) -> bool| effects.iter().position(wanted);

@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use super::{Core, Service};
 use crate::{
     Moment,
-    desk::{AskId, Name},
+    desk::{AskId, How, Name},
 };
 
 /// What the node is asked for, and what it gave.
@@ -34,25 +34,40 @@ impl Drop for Ask {
 type Asked = Pin<Box<dyn Future<Output = Result<Guard, AcquireError>> + Send>>;
 
 impl Service {
+    /// With the members that are missing, where they are the reason.
+    fn explained(&self, result: Result<Guard, AcquireError>) -> Result<Guard, AcquireError> {
+        result.map_err(|error| match (error, self.stopped()) {
+            (AcquireError::NoView(_), Some(why)) => AcquireError::NoView(why),
+            (error, _) => error,
+        })
+    }
+
     pub(super) fn ask(
         self: &Arc<Self>,
         core: &mut Core,
         now: Moment,
         ask: AskId,
         name: &Name,
-        only_try: bool,
+        how: How,
     ) {
+        if let How::Claim(fence) = how
+            && self.members.len() > 1
+        {
+            // It is inside until all members know it, or not at all.
+            let claimed = self.node.claim(name, fence);
+            return core.answered(now, ask, claimed.ok_or(AcquireError::Busy));
+        }
         let lock = self.node.lock(name);
         let mut asked: Asked = Box::pin(async move {
-            if only_try { lock.try_acquire().await } else { lock.acquire().await }
+            if how == How::Try { lock.try_acquire().await } else { lock.acquire().await }
         });
         // A lock that is free is granted at once, without a task.
         match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => core.answered(now, ask, result),
+            Poll::Ready(result) => core.answered(now, ask, self.explained(result)),
             Poll::Pending => {
                 let service = Arc::clone(self);
                 let task = tokio::spawn(async move {
-                    let result = asked.await;
+                    let result = service.explained(asked.await);
                     service.call(|core, now| core.answered_later(now, ask, result));
                 });
                 core.asks.insert(ask, Ask::Asking(task.abort_handle()));

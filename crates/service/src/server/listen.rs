@@ -13,17 +13,21 @@ use std::{
 
 use mutua_node::{Config, Node, StartError};
 use tokio::{
-    net::{TcpListener, UnixListener},
+    net::{TcpListener, UnixListener, UnixStream},
     sync::Notify,
     task::JoinSet,
 };
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tokio_stream::{
+    Stream, StreamExt,
+    wrappers::{TcpListenerStream, UnixListenerStream},
+};
 use tonic::transport::{Server, server::Router};
 
 use super::{Core, Memory, Service, etcd::Etcd, own::Own};
 use crate::{
     Moment,
     desk::{Desk, Settings},
+    place,
     proto::{
         etcdserverpb::lease_server::LeaseServer, v1::locks_server::LocksServer,
         v3lockpb::lock_server::LockServer,
@@ -42,7 +46,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// Where to listen for clients too.
     pub tcp: Option<SocketAddr>,
-    /// Leave after so long without a session; `None`: never.
+    /// Leave after so long without a session. `None`: never, since this is a configured node, in
+    /// whose place no other may be started.
     pub idle: Option<Duration>,
 }
 
@@ -57,6 +62,14 @@ pub enum ServeError {
     #[error("cannot listen on {place}: {source}")]
     Listen {
         /// Where.
+        place: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It cannot remember how long leases are.
+    #[error("{place} cannot be used: {source}")]
+    Memory {
+        /// Which directory.
         place: String,
         /// What the system said.
         source: io::Error,
@@ -78,15 +91,20 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
         return Err(ServeError::NotLoopback(address));
     }
     // The node takes the directory's lock: from here on nobody else serves from it.
-    let node = Node::start(options.node.clone()).await?;
-    if options.node.members.len() == 1 {
-        // It needs nobody else, so it is ready in a moment, and nobody is told to wait for it.
-        node.ready().await;
-    }
-    let service = service(&options, node);
+    let node = start(&options).await?;
+    let service = service(&options, node)?;
+    service.call(|_, _| ());
     let mut tasks = JoinSet::new();
     tasks.spawn(Arc::clone(&service).keep_time());
+    if options.idle.is_some() {
+        let incoming = only_ours(claim(&options.socket).await?);
+        tasks.spawn(serve_on(router(&service).serve_with_incoming(incoming)));
+    } else {
+        place::keep(&options.socket, &options.node.node)
+            .map_err(listening(&options.socket.display().to_string()))?;
+    }
     let unix = UnixListenerStream::new(bind(&options.socket)?);
+    let bound = inode(&options.socket);
     tasks.spawn(serve_on(router(&service).serve_with_incoming(unix)));
     if let Some(address) = options.tcp {
         let listener = TcpListener::bind(address).await;
@@ -96,14 +114,56 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     }
     tokio::select! {
         () = stop => {}
-        () = service.until_idle(&options) => {}
+        () = service.until_idle(&options, bound) => {}
         () = service.node.asked_to_stop() => {}
     }
     // Whoever comes from now on starts the next node; what is inside is claimed there.
-    let _ = fs::remove_file(&options.socket);
+    if inode(&options.socket) == bound {
+        let _ = fs::remove_file(&options.socket);
+    }
     service.call(|core, now| core.desk.forget_leases(now));
+    // Before the guards are dropped: the other members must not hear that anybody has left.
+    service.node.halt();
     tasks.shutdown().await;
     Ok(())
+}
+
+async fn start(options: &Options) -> Result<Node, ServeError> {
+    if options.node.members.len() > 1 {
+        // It joins the others when the desk knows of nobody who may still be inside.
+        return Ok(Node::start_held_back(options.node.clone()).await?);
+    }
+    let node = Node::start(options.node.clone()).await?;
+    // It needs nobody else, so it is ready in a moment, and nobody is told to wait for it.
+    node.ready().await;
+    Ok(node)
+}
+
+/// Takes the kernel's name for the place. A node that is just ending may have it for a moment more.
+async fn claim(socket: &Path) -> Result<UnixListener, ServeError> {
+    let mut patience = 20;
+    let listener = loop {
+        match place::claim(socket) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && patience > 0 => {
+                patience -= 1;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            claimed => break claimed,
+        }
+    };
+    listener.and_then(UnixListener::from_std).map_err(listening(&format!(
+        "the name of {}, which another node of this user may have",
+        socket.display()
+    )))
+}
+
+/// Connections of this user's processes, and of root's.
+fn only_ours(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>> {
+    let own = rustix::process::geteuid().as_raw();
+    UnixListenerStream::new(listener).filter(move |stream| {
+        let peer = stream.as_ref().ok().and_then(|stream| stream.peer_cred().ok());
+        peer.is_none_or(|peer| peer.uid() == own || peer.uid() == 0)
+    })
 }
 
 async fn serve_on(serving: impl Future<Output = Result<(), tonic::transport::Error>>) {
@@ -112,13 +172,22 @@ async fn serve_on(serving: impl Future<Output = Result<(), tonic::transport::Err
     }
 }
 
-fn service(options: &Options, node: Node) -> Arc<Service> {
+fn service(options: &Options, node: Node) -> Result<Arc<Service>, ServeError> {
     let members: Vec<_> = options.node.members.iter().map(|one| one.name.clone()).collect();
     let name = options.node.node.clone();
     let member = members.iter().position(|one| *one == name).unwrap_or_default();
     let settings =
         Settings { member: u16::try_from(member).unwrap_or_default(), ..Settings::default() };
-    let (memory, unclean) = Memory::open(&options.node.data, options.node.insecure);
+    let data = &options.node.data;
+    let opened = Memory::open(data, options.node.insecure);
+    let (memory, unclean) = opened
+        .and_then(|(memory, unclean)| {
+            let marked = options.idle.and_then(|_| place::longest_mark(&options.socket));
+            let longest = unclean.max(marked);
+            memory.write(longest.unwrap_or_default())?;
+            Ok((memory, longest))
+        })
+        .map_err(|source| ServeError::Memory { place: data.display().to_string(), source })?;
     // The hasher's keys are random in every process.
     let seed = RandomState::new().hash_one(std::process::id());
     let now = Moment::now();
@@ -134,7 +203,8 @@ fn service(options: &Options, node: Node) -> Arc<Service> {
         armed: Moment::NEVER,
         idle_since: Some(now),
     };
-    Arc::new(Service { core: Mutex::new(core), node, name, members, timer: Notify::new() })
+    let core = Mutex::new(core);
+    Ok(Arc::new(Service { core, node, name, members, timer: Notify::new() }))
 }
 
 fn router(service: &Arc<Service>) -> Router {
@@ -171,8 +241,7 @@ fn listening(place: &str) -> impl FnOnce(io::Error) -> ServeError + use<> {
 impl Service {
     /// Ends when there has been no session for a while, or when the socket has been taken away and
     /// nobody new can come.
-    async fn until_idle(self: &Arc<Self>, options: &Options) {
-        let inode = inode(&options.socket);
+    async fn until_idle(self: &Arc<Self>, options: &Options, bound: Option<u64>) {
         let look =
             options.idle.map_or(Duration::from_secs(1), |idle| idle.min(Duration::from_secs(1)));
         loop {
@@ -184,7 +253,7 @@ impl Service {
                 core.idle_since.map(|since| now.since(since))
             });
             let Some(idle) = options.idle else { continue };
-            let gone = self::inode(&options.socket) != inode;
+            let gone = inode(&options.socket) != bound;
             if idle_since.is_some_and(|since| since >= idle || gone) {
                 return;
             }

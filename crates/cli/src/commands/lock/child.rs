@@ -67,8 +67,6 @@ pub(super) async fn run(
         lost: false,
         gone: false,
     };
-    running.send(ToGuard::Session(grant.session)).await;
-    running.send(ToGuard::GoodUntil(good_until.nanos())).await;
     running.attend(&mut signals).await;
     running.finish().await
 }
@@ -84,6 +82,8 @@ fn start(plan: &Plan, grant: &Grant) -> Result<(Child, UnixStream)> {
         margin: plan.margin,
         on_lost: plan.on_lost.clone(),
         endpoint: endpoint.clone(),
+        session: grant.session,
+        good_until: grant.good_until.nanos(),
     };
     let (ours, theirs) = UnixStream::pair().context("no socket for the guard")?;
     let mut command = Command::new("/proc/self/exe");
@@ -179,6 +179,10 @@ impl Running<'_> {
                 if let Some(group) = self.group {
                     self.terminal.give(group);
                 }
+            }
+            Some(FromGuard::TooLate) => {
+                self.lose("the lease ran out before the command was started").await;
+                return true;
             }
             Some(FromGuard::NotStarted(error)) => {
                 let error = std::io::Error::from_raw_os_error(error);

@@ -1,18 +1,19 @@
 //! Telling the user, and programs, what happens.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{IsTerminal, Write},
     time::Duration,
 };
 
 use anyhow::Result;
 use mutua_service::proto::v1;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use serde_json::{Value, json};
 
 use super::Plan;
 use crate::{
-    commands::locks::{ago, entry_json, who},
+    commands::locks::{ago, entry_json, of_another_version, who},
     exit::usage,
 };
 
@@ -43,9 +44,9 @@ impl Report {
     }
 
     pub(super) fn version(&mut self, version: &str) {
-        let own = env!("CARGO_PKG_VERSION");
-        if version != own && version != "etcd" && !self.quiet {
-            self.say(&format!("the node is version {version}, and this is version {own}"));
+        let text = of_another_version(version).filter(|_| version != "etcd" && !self.quiet);
+        if let Some(text) = text {
+            self.say(&text);
         }
     }
 
@@ -144,9 +145,13 @@ impl Report {
 
 /// A descriptor of ours by its number.
 fn open(number: u32) -> Result<File> {
-    let path = format!("/proc/self/fd/{number}");
-    let opened = OpenOptions::new().append(true).open(path);
-    opened.map_err(|error| {
+    // A duplicate, so that it is the very same, be it a file, a pipe or a socket.
+    let own = i32::try_from(number).map_err(|_| rustix::io::Errno::BADF);
+    let opened = own.and_then(|number| {
+        let process = pidfd_open(getpid(), PidfdFlags::empty())?;
+        pidfd_getfd(process, number, PidfdGetfdFlags::empty())
+    });
+    opened.map(File::from).map_err(|error| {
         usage(format!("--status-fd {number} is not open for writing: {error}; 3>FILE opens 3"))
     })
 }
