@@ -98,8 +98,8 @@ fn search_text(search: &Search) -> String {
         );
     }
     let mut text = format!(
-        "  {} states, {} steps, depth {}, {:.2} s, {:.2} million states/s, {:.1} MiB, {:.0} bytes a \
-         state  ({})\n",
+        "  {} states, {} steps, depth {}, {:.2} s, {:.2} million states/s, {:.1} MiB, {:.0} bytes \
+         a state  ({})\n",
         search.states,
         search.steps,
         search.depth,
