@@ -158,8 +158,8 @@ fn without_choosing_the_bakery_is_safe_where_numbers_are_pushed_in_order() {
     }
 }
 
-/// On the 2 x 2 grid the missing FAILED shows with three that contend, if the lowest one only votes,
-/// and with no other three.
+/// On the 2 x 2 grid the missing FAILED shows with three that contend, if the lowest one only
+/// votes, and with no other three.
 #[test]
 fn a_missing_failed_shows_with_three_of_four_if_the_lowest_only_votes() {
     for left_out in 0..4 {
