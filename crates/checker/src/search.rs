@@ -121,17 +121,7 @@ pub(crate) fn search(
 ) -> Reached {
     let began = Instant::now();
     let threads = limits.threads.max(1);
-    let common = Common {
-        model,
-        wanted,
-        max_depth: limits.depth,
-        barrier: Barrier::new(threads),
-        stop: AtomicBool::new(false),
-        over: AtomicBool::new(false),
-        states: AtomicU64::new(0),
-        depth: AtomicU64::new(0),
-        level: Mutex::new(Level::default()),
-    };
+    let common = Common::new(model, wanted, limits, threads);
     let running = AtomicUsize::new(threads);
     let watcher = thread::current();
     let mut stopped = None;
@@ -210,7 +200,21 @@ struct Level {
     stopped: Option<Stop>,
 }
 
-impl Common<'_> {
+impl<'a> Common<'a> {
+    fn new(model: &'a Model, wanted: Wanted, limits: &Limits, threads: usize) -> Self {
+        Self {
+            model,
+            wanted,
+            max_depth: limits.depth,
+            barrier: Barrier::new(threads),
+            stop: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            states: AtomicU64::new(0),
+            depth: AtomicU64::new(0),
+            level: Mutex::new(Level::default()),
+        }
+    }
+
     fn progress(&self, began: Instant) -> Progress {
         Progress {
             states: self.states.load(Relaxed),
