@@ -22,7 +22,7 @@ pub trait Election: Clone + Debug + Eq + Hash + Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// A process that knows of no election yet; its coordinator is the start's.
+    /// A process that knows of no election yet, and of no coordinator.
     fn new(me: NodeId, start: &Start) -> Self;
 
     /// The local client has noticed that the coordinator is gone.

@@ -27,7 +27,8 @@ pub enum Effect {
         /// Who.
         ticket: Ticket,
     },
-    /// Write this epoch to disk for good, then call [`Brain::written`](crate::Brain::written).
+    /// Write this epoch to disk for good, then call [`Brain::written`](crate::Brain::written). It
+    /// must never take the place of a later one.
     Write {
         /// The epoch.
         epoch: u32,

@@ -1,5 +1,7 @@
 //! What may still go wrong in a run, in one word of the state.
 
+use mutua_algorithms::StartError;
+
 use crate::{actor::Event, system::Faults};
 
 /// What a budget is kept for.
@@ -10,10 +12,14 @@ pub(crate) enum Cost {
     Loss,
     Duplicate,
     Tell,
+    Delay,
 }
 
 /// Bits for each cost.
-const BITS: u32 = 6;
+const BITS: u32 = 5;
+
+/// The most that can be had of each.
+const MOST: u32 = (1 << BITS) - 1;
 
 impl Cost {
     /// What an event costs; most are free.
@@ -28,16 +34,51 @@ impl Cost {
 
     /// The budget after it, if there is enough left.
     pub(crate) fn pay(self, budget: u32) -> Option<u32> {
+        self.pay_times(1, budget)
+    }
+
+    /// The budget after so many of it, if there is enough left.
+    pub(crate) fn pay_times(self, times: u32, budget: u32) -> Option<u32> {
         let shift = self as u32 * BITS;
-        ((budget >> shift) & ((1 << BITS) - 1) != 0).then(|| budget - (1 << shift))
+        ((budget >> shift) & MOST >= times).then(|| budget - (times << shift))
     }
 }
 
 /// The budget at the start.
-pub(crate) fn budget(faults: Faults, tells: u32) -> u32 {
-    [faults.crashes, faults.restarts, faults.losses, faults.duplicates, tells]
-        .into_iter()
-        .enumerate()
-        .map(|(cost, count)| count.min((1 << BITS) - 1) << (cost as u32 * BITS))
-        .sum()
+pub(crate) fn budget(faults: Faults, tells: u32, delays: u32) -> Result<u32, StartError> {
+    let Faults { crashes, restarts, losses, duplicates } = faults;
+    let mut budget = 0;
+    let counts = [crashes, restarts, losses, duplicates, tells, delays];
+    for (place, count) in counts.into_iter().enumerate() {
+        if count > MOST {
+            return Err(StartError::new(format!(
+                "{count} crashes, restarts, losses, duplicates, messages of the application or \
+                 delays are too many; at most {MOST} of each"
+            )));
+        }
+        budget |= count << (place as u32 * BITS);
+    }
+    Ok(budget)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cost_is_paid_from_its_own_and_no_further() {
+        let faults = Faults { crashes: 1, duplicates: MOST, ..Faults::default() };
+        let full = budget(faults, 2, 3).expect("few enough");
+        let after = Cost::Delay.pay_times(3, full).expect("three delays");
+        assert_eq!(Cost::Delay.pay(after), None);
+        assert_eq!(Cost::Crash.pay(after), Some(after - 1));
+        assert_eq!(Cost::Loss.pay(after), None);
+        assert!(Cost::Duplicate.pay_times(MOST, after).is_some());
+    }
+
+    #[test]
+    fn more_than_can_be_counted_is_refused() {
+        let faults = Faults { losses: MOST + 1, ..Faults::default() };
+        assert!(budget(faults, 0, 0).is_err());
+    }
 }

@@ -68,7 +68,9 @@ pub(crate) struct Delivery {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Packet<M> {
     from: NodeId,
-    sent: Time,
+    /// The clock that goes with it, where it carries one and clocks are part of the state. What is
+    /// not there is not shifted either.
+    sent: Option<Time>,
     /// None for a message of the application.
     message: Option<M>,
     ghost: u32,
@@ -240,7 +242,7 @@ impl<A: Actor> CatalogueOf<A> {
         let (packets, stamps) = (&mut self.packets, self.rules.stamps);
         let effect = sends.map(|(to, message)| {
             let stamped = stamps && actor.carries_clock(message.as_ref());
-            let sent = if stamped { actor.time() } else { Time::ZERO };
+            let sent = stamped.then(|| actor.time());
             (to.0, packets.id(Packet { from, sent, message, ghost }))
         });
         self.effects.id(effect.collect())
@@ -370,8 +372,9 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
         let clocked = self.locals.get(local).actor.carries_clock(message.as_ref());
         let happened = Happened::Receive { ghost, clocked };
         let kind = message.as_ref().map(Message::kind);
+        let clock = sent.unwrap_or(Time::ZERO);
         let outcome =
-            self.run(local, happened, |actor, out| actor.receive(from, sent, message, out));
+            self.run(local, happened, |actor, out| actor.receive(from, clock, message, out));
         if let Some(kind) = kind {
             let me = self.locals.get(local).me;
             self.seen.arrived.insert((kind, me));
@@ -383,11 +386,24 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
     }
 
     fn post(&mut self, outbox: u32, effect: u32) -> u32 {
-        let mut links = self.open(outbox);
-        for &(to, packet) in self.effects.get(effect) {
-            links[to as usize].push(packet);
+        let (before, sends) = (self.outboxes.get(outbox), self.effects.get(effect));
+        let mut words = Vec::with_capacity(before.len() + sends.len());
+        let mut rest = &before[..];
+        let mut to = 0;
+        while let Some((&count, after)) = rest.split_first() {
+            let (link, after) = after.split_at(count as usize);
+            let head = words.len();
+            words.push(0);
+            words.extend_from_slice(link);
+            words.extend(sends.iter().filter(|send| send.0 == to).map(|send| send.1));
+            words[head] = (words.len() - head - 1) as u32;
+            if self.rules.links == Links::Any {
+                words[head + 1..].sort_unstable();
+            }
+            rest = after;
+            to += 1;
         }
-        self.close(links)
+        self.outboxes.id(words.into_boxed_slice())
     }
 
     fn sweep_local(&mut self, local: u32, who: NodeId) -> u32 {
@@ -414,7 +430,7 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
     fn lowest_in_outbox(&self, outbox: u32) -> Option<u64> {
         let mut lowest = None;
         for packet in self.packets_in(outbox) {
-            lower(&mut lowest, packet.sent);
+            packet.sent.into_iter().for_each(|sent| lower(&mut lowest, sent));
             if let Some(mut message) = packet.message.clone() {
                 message.times(&mut |time| lower(&mut lowest, *time));
             }
@@ -430,7 +446,7 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
 
     fn shift_outbox(&mut self, outbox: u32, by: u64) -> u32 {
         self.map_packets(outbox, |packet| {
-            sink(&mut packet.sent, by);
+            packet.sent.iter_mut().for_each(|sent| sink(sent, by));
             if let Some(message) = &mut packet.message {
                 message.times(&mut |time| sink(time, by));
             }

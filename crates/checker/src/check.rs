@@ -4,7 +4,7 @@ use mutua_algorithms::{About, Claim, Kind, NodeId, StartError, registry};
 
 use crate::{
     catalogue::Seen,
-    cycles,
+    cycles::{self, Trap},
     ghost::Ghost,
     limits::{Limits, Progress, Stop},
     model::{Broken, Build, Model, PANIC, bit},
@@ -93,7 +93,9 @@ pub struct Verdict {
     pub claimed: bool,
     /// Whether it holds; nothing if the search ended before it was decided.
     pub holds: Option<bool>,
-    /// A shortest run that breaks it.
+    /// A shortest run that breaks it, or where it is broken by running for ever, one whose way into
+    /// the circle is shortest. None where it was found among merged states and the limits ended the
+    /// search for a run.
     pub trail: Option<Trail>,
 }
 
@@ -135,8 +137,10 @@ pub fn check(task: &Task, progress: &mut dyn FnMut(&Progress)) -> Result<Report,
         checker.check_group(Ghost::None, &plain)?;
     }
     for &claim in &wanted {
-        if let Some(ghost) = ghost(claim) {
-            checker.check_group(ghost, &[claim])?;
+        match ghost(claim) {
+            Some(_) if checker.gives_up() => checker.leave_open(claim),
+            Some(ghost) => checker.check_group(ghost, &[claim])?,
+            None => {}
         }
     }
     Ok(checker.report)
@@ -182,12 +186,23 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
+    /// Whether a search has met a limit and no further one is wanted then.
+    fn gives_up(&self) -> bool {
+        self.task.limits.give_up && self.report.searches.iter().any(Search::is_limited)
+    }
+
+    fn leave_open(&mut self, claim: Claim) {
+        let (name, claimed) = (claim.name(), self.is_claimed(claim));
+        self.report.verdicts.push(Verdict { name, claimed, holds: None, trail: None });
+    }
+
     fn check_group(&mut self, ghost: Ghost, claims: &[Claim]) -> Result<(), StartError> {
         if let Some(walks) = self.task.walks {
             return self.walk_group(ghost, claims, walks);
         }
         let reduced = self.task.reduction == Reduction::All;
-        let build = Build { ghost, shift: reduced, partial_order: reduced };
+        let delays = self.task.limits.delays;
+        let build = Build { ghost, shift: reduced, partial_order: reduced, delays };
         let mut model = Model::new(&self.task.name, &self.task.system, build)?;
         let first = self.task.first;
         let mut properties = claims.iter().fold(PANIC, |all, &claim| all | bit(claim));
@@ -197,16 +212,20 @@ impl Checker<'_> {
         }
         let wanted = Wanted { properties, first };
         let mut reached = search(&model, wanted, &self.task.limits, self.progress);
-        if model.partial_order && reached.backward > 0 {
+        if model.partial_order && reached.stopped.is_none() && cycles::go_round(&model, &reached) {
             // Where runs can go round, a step could be put off for ever.
             let build = Build { partial_order: false, ..build };
             model = Model::new(&self.task.name, &self.task.system, build)?;
+            let seconds = reached.seconds;
+            drop(reached);
             reached = search(&model, wanted, &self.task.limits, self.progress);
+            reached.seconds += seconds;
         } else if model.partial_order {
             self.report
                 .reductions
                 .push("orders of steps that commute (safety, deadlock, liveness)");
         }
+        reached.stopped = reached.stopped.or(delays.map(Stop::Delays));
         self.record_search(claims, &reached);
         for &claim in claims {
             let verdict = self.judge(&model, &reached, claim)?;
@@ -272,60 +291,83 @@ impl Checker<'_> {
         reached: &Reached,
         claim: Claim,
     ) -> Result<Verdict, StartError> {
-        let trail = match self.trail(model, reached, bit(claim))? {
-            Some(trail) => Some(trail),
-            None if matches!(claim, Claim::Liveness | Claim::Termination) => {
-                self.endless(model, reached)
-            }
-            None => None,
+        let mut evidence = self.evidence(model, reached, bit(claim))?;
+        if evidence.is_none() && matches!(claim, Claim::Liveness | Claim::Termination) {
+            evidence = self.endless(model, reached)?;
+        }
+        let holds = match evidence {
+            Evidence::Run(_) | Evidence::Lost => Some(false),
+            // Behind a broken property nothing was looked at.
+            Evidence::None if reached.cut != 0 || reached.stopped.is_some() => None,
+            Evidence::None => Some(true),
         };
-        let holds = match (&trail, reached.stopped) {
-            (Some(_), _) => Some(false),
-            (None, None) => Some(true),
-            (None, Some(_)) => None,
-        };
-        Ok(Verdict { name: claim.name(), claimed: self.is_claimed(claim), holds, trail })
+        let (claimed, trail) = (self.is_claimed(claim), evidence.trail());
+        Ok(Verdict { name: claim.name(), claimed, holds, trail })
     }
 
     fn judge_panic(&mut self, model: &Model, reached: &Reached) -> Result<(), StartError> {
-        if let Some(trail) = self.trail(model, reached, PANIC)? {
-            let verdict =
-                Verdict { name: NO_PANIC, claimed: true, holds: Some(false), trail: Some(trail) };
-            self.report.verdicts.push(verdict);
+        let evidence = self.evidence(model, reached, PANIC)?;
+        if !evidence.is_none() {
+            let (name, holds, trail) = (NO_PANIC, Some(false), evidence.trail());
+            self.report.verdicts.push(Verdict { name, claimed: true, holds, trail });
         }
         Ok(())
     }
 
     /// The way to a violation that was found. Found among merged states, it is looked for again
-    /// among all, for a run of the system as it is.
-    fn trail(
+    /// among all, for a run of the system as it is; found by several workers, by one, so that the
+    /// run does not depend on which of them was faster.
+    fn evidence(
         &mut self,
         model: &Model,
         reached: &Reached,
         property: Broken,
-    ) -> Result<Option<Trail>, StartError> {
+    ) -> Result<Evidence, StartError> {
         let Some(found) = reached.found.iter().find(|found| found.property == property) else {
-            return Ok(None);
+            return Ok(Evidence::None);
         };
-        if !model.is_reduced() {
-            return Ok(Some(trail_to(model, reached, found)));
+        if !self.must_repeat(model) {
+            return Ok(Evidence::Run(trail_to(model, reached, found)));
         }
-        let build = Build::plain(model.ghost);
-        let model = Model::new(&self.task.name, &self.task.system, build)?;
-        let wanted = Wanted { properties: property, first: true };
-        let reached = search(&model, wanted, &self.task.limits, self.progress);
-        Ok(reached.found.first().map(|found| trail_to(&model, &reached, found)))
+        let (all, again) = self.repeat(model, Wanted { properties: property, first: true })?;
+        Ok(match again.found.first() {
+            Some(found) => Evidence::Run(trail_to(&all, &again, found)),
+            None if model.is_reduced() => Evidence::Lost,
+            None => Evidence::Run(trail_to(model, reached, found)),
+        })
     }
 
     /// A run that never ends, in which somebody waits for ever.
-    fn endless(&mut self, model: &Model, reached: &Reached) -> Option<Trail> {
+    fn endless(&mut self, model: &Model, reached: &Reached) -> Result<Evidence, StartError> {
         if reached.stopped.is_some() || reached.backward == 0 {
-            return None;
+            return Ok(Evidence::None);
         }
         let links = self.task.system.links.unwrap_or(self.about.links);
-        let trap = cycles::find_trap(model, reached, links)?;
-        let (way, cycle) = trap.way_round(model, reached);
-        Some(trail_round(model, reached, &way, cycle))
+        let Some(trap) = cycles::find_trap(model, reached, links) else {
+            return Ok(Evidence::None);
+        };
+        if !self.must_repeat(model) {
+            return Ok(Evidence::Run(round(model, reached, &trap)));
+        }
+        let (all, again) = self.repeat(model, Wanted { properties: 0, first: false })?;
+        if again.stopped.is_some() {
+            return Ok(Evidence::Lost);
+        }
+        let trap = cycles::find_trap(&all, &again, links);
+        Ok(trap.map_or(Evidence::Lost, |trap| Evidence::Run(round(&all, &again, &trap))))
+    }
+
+    fn must_repeat(&self, model: &Model) -> bool {
+        model.is_reduced() || self.task.limits.threads > 1
+    }
+
+    /// Searches again with nothing merged and nothing left out, by one worker.
+    fn repeat(&mut self, model: &Model, wanted: Wanted) -> Result<(Model, Reached), StartError> {
+        let build = Build { delays: self.task.limits.delays, ..Build::plain(model.ghost) };
+        let all = Model::new(&self.task.name, &self.task.system, build)?;
+        let limits = Limits { threads: 1, ..self.task.limits };
+        let reached = search(&all, wanted, &limits, self.progress);
+        Ok((all, reached))
     }
 
     fn goals(&self, seen: &Seen) -> Vec<Goal> {
@@ -358,6 +400,33 @@ impl Checker<'_> {
         }
         goals
     }
+}
+
+/// Whether a property was found broken.
+enum Evidence {
+    None,
+    /// By this run.
+    Run(Trail),
+    /// Among merged states, and the limits ended the search for a run among all.
+    Lost,
+}
+
+impl Evidence {
+    fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    fn trail(self) -> Option<Trail> {
+        match self {
+            Self::Run(trail) => Some(trail),
+            Self::None | Self::Lost => None,
+        }
+    }
+}
+
+fn round(model: &Model, reached: &Reached, trap: &Trap) -> Trail {
+    let (way, cycle) = trap.way_round(model, reached);
+    trail_round(model, reached, &way, cycle)
 }
 
 impl Task {

@@ -60,6 +60,18 @@ pub(crate) fn find_trap(model: &Model, reached: &Reached, links: Links) -> Optio
     nearest
 }
 
+/// Whether a run through what was reached can go round.
+pub(crate) fn go_round(model: &Model, reached: &Reached) -> bool {
+    if reached.backward == 0 {
+        return false;
+    }
+    let mut found = false;
+    let mut stepper = Stepper::new(model);
+    let mut tarjan = Tarjan::new(reached.end_of_ids());
+    tarjan.components(&mut stepper, reached, reached.ids(), |_| true, &mut |_, _| found = true);
+    found
+}
+
 /// Whether the process waits in this state for what it is owed.
 fn waits(stepper: &mut Stepper<'_>, state: &[u32], process: usize) -> bool {
     let model = stepper.model();

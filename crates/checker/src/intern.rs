@@ -1,18 +1,20 @@
 //! Values kept once and known by a number, and small tables from numbers to numbers.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+use std::hash::{Hash, Hasher};
 
 /// Every distinct value once; its number is the order in which it was first seen.
 #[derive(Debug)]
 pub(crate) struct Interner<T> {
     values: Vec<T>,
+    /// The hash of each, so that growing touches no value.
+    hashes: Vec<u32>,
     /// Open addressing: a value's number plus one, or zero.
     slots: Vec<u32>,
 }
 
 impl<T: Eq + Hash> Interner<T> {
     pub(crate) fn new() -> Self {
-        Self { values: Vec::new(), slots: vec![0; 64] }
+        Self { values: Vec::new(), hashes: Vec::new(), slots: vec![0; 64] }
     }
 
     /// The number of this value, new or known.
@@ -21,15 +23,21 @@ impl<T: Eq + Hash> Interner<T> {
             self.grow();
         }
         let mask = self.slots.len() - 1;
-        let mut place = hash(&value) & mask;
+        let hash = hash(&value);
+        let mut place = hash as usize & mask;
         loop {
-            match self.slots[place] {
-                0 => break,
-                found if self.values[found as usize - 1] == value => return found - 1,
-                _ => place = (place + 1) & mask,
+            let found = self.slots[place];
+            if found == 0 {
+                break;
             }
+            let id = found as usize - 1;
+            if self.hashes[id] == hash && self.values[id] == value {
+                return found - 1;
+            }
+            place = (place + 1) & mask;
         }
         self.values.push(value);
+        self.hashes.push(hash);
         let count = u32::try_from(self.values.len()).expect("fewer than 2^32 local situations");
         self.slots[place] = count;
         count - 1
@@ -43,8 +51,8 @@ impl<T: Eq + Hash> Interner<T> {
     fn grow(&mut self) {
         let mask = self.slots.len() * 2 - 1;
         self.slots = vec![0; mask + 1];
-        for (id, value) in self.values.iter().enumerate() {
-            let mut place = hash(value) & mask;
+        for (id, &hash) in self.hashes.iter().enumerate() {
+            let mut place = hash as usize & mask;
             while self.slots[place] != 0 {
                 place = (place + 1) & mask;
             }
@@ -53,9 +61,55 @@ impl<T: Eq + Hash> Interner<T> {
     }
 }
 
-fn hash<T: Hash>(value: &T) -> usize {
-    // A fixed key, so that one search is like the next.
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(value) as usize
+fn hash<T: Hash>(value: &T) -> u32 {
+    let mut mixer = Mixer(0);
+    value.hash(&mut mixer);
+    (mixer.finish() >> 32) as u32
+}
+
+/// A quick hash with no key: what is hashed comes from our own machines, and one search is to be
+/// like the next.
+struct Mixer(u64);
+
+impl Mixer {
+    #[inline]
+    fn add(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word ^ 0x243F_6A88_85A3_08D3) * 0x9E37_79B9_7F4A_7C15;
+        self.0 = (product as u64) ^ ((product >> 64) as u64);
+    }
+}
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.add(u64::from_le_bytes(word));
+        }
+        self.add(bytes.len() as u64);
+    }
+
+    fn write_u8(&mut self, value: u8) {
+        self.add(value.into());
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.add(value.into());
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.add(value);
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.add(value as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        let mut last = Self(self.0);
+        last.add(0);
+        last.0
+    }
 }
 
 /// A table from a pair of numbers to something small: what was once worked out is looked up.

@@ -11,6 +11,12 @@ pub struct Limits {
     pub seconds: Option<f64>,
     /// Steps from the start.
     pub depth: Option<usize>,
+    /// How often a step may be put off in a run. Without a delay the first step of a fixed order is
+    /// taken: clients by their ids, then links by theirs; taking the next one instead costs one.
+    pub delays: Option<u32>,
+    /// After a search that met a limit, no further one of the same system is begun: those with a
+    /// ghost are larger.
+    pub give_up: bool,
     /// Workers.
     pub threads: usize,
 }
@@ -18,7 +24,15 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { states: None, bytes: None, seconds: None, depth: None, threads }
+        Self {
+            states: None,
+            bytes: None,
+            seconds: None,
+            depth: None,
+            delays: None,
+            give_up: false,
+            threads,
+        }
     }
 }
 
@@ -48,6 +62,8 @@ pub enum Stop {
     Time,
     /// `--depth`.
     Depth,
+    /// `--delays`.
+    Delays(u32),
     /// What was looked for was found.
     Found,
     /// So many random runs, and no search.
@@ -62,6 +78,7 @@ impl Stop {
             Self::Memory => "the limit of memory was reached".to_owned(),
             Self::Time => "the time was up".to_owned(),
             Self::Depth => "the limit of depth was reached".to_owned(),
+            Self::Delays(most) => format!("only runs with at most {most} delays"),
             Self::Found => "what was looked for was found".to_owned(),
             Self::Walked(runs) => format!("only {runs} random runs, which prove nothing"),
         }

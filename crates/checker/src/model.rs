@@ -40,6 +40,8 @@ pub(crate) struct Model {
     pub(crate) shift: bool,
     /// Whether of steps that commute some orders are left out.
     pub(crate) partial_order: bool,
+    /// Whether every step but the first in a fixed order costs delays.
+    pub(crate) delayed: bool,
     /// Whether the last number of a state is a budget.
     pub(crate) has_budget: bool,
     /// Whether only the highest that is up can be the right coordinator.
@@ -55,12 +57,14 @@ pub(crate) struct Build {
     pub(crate) shift: bool,
     /// Leave out orders of steps that commute.
     pub(crate) partial_order: bool,
+    /// How often a step may be put off, if that is limited.
+    pub(crate) delays: Option<u32>,
 }
 
 impl Build {
     /// Every state counts.
     pub(crate) fn plain(ghost: Ghost) -> Self {
-        Self { ghost, shift: false, partial_order: false }
+        Self { ghost, shift: false, partial_order: false, delays: None }
     }
 }
 
@@ -125,9 +129,9 @@ impl Model {
         let mut catalogue = CatalogueOf::new(rules, actors);
         let (mut state, mut outboxes) = catalogue.start();
         state.append(&mut outboxes);
-        let has_budget = tells > 0 || !system.faults.is_none();
+        let has_budget = tells > 0 || !system.faults.is_none() || build.delays.is_some();
         if has_budget {
-            state.push(budget(system.faults, tells));
+            state.push(budget(system.faults, tells, build.delays.unwrap_or(0))?);
         }
         Ok(Self {
             about,
@@ -143,6 +147,7 @@ impl Model {
                 && build.ghost == Ghost::None
                 && about.kind == Kind::Mutex
                 && !has_budget,
+            delayed: build.delays.is_some(),
             has_budget,
             highest_wins: start.settings().get("takeover") != Some("no")
                 || system.faults.restarts == 0,

@@ -1,6 +1,6 @@
 //! A counterexample as a script, which plays it on the real machines.
 
-use mutua_algorithms::{NodeId, StartError, Value};
+use mutua_algorithms::{Links, NodeId, StartError, Value};
 use mutua_trace::{
     Script, Which,
     script::{Command, Expectation, Failure, Item, Outcome, Played, System as Head},
@@ -9,6 +9,7 @@ use mutua_trace::{
 use crate::{
     actor::Event,
     check::Task,
+    system::Timers,
     trail::{Happening, Message, Trail, What},
 };
 
@@ -61,6 +62,26 @@ impl Task {
         head.links = self.system.links;
         head.flags = trail.flags.clone();
         Ok(head)
+    }
+
+    /// A name for files about this property that tells one system from another.
+    pub fn file_name(&self, property: &str) -> String {
+        let mut name = format!("{}-{}", self.name, self.system.setup.nodes);
+        for (key, value) in self.system.setup.settings.iter() {
+            name += &format!("-{key}-{}", value.replace(|c: char| !c.is_alphanumeric(), "-"));
+        }
+        match self.system.links {
+            Some(Links::Fifo) => name += "-fifo",
+            Some(Links::Any) => name += "-any",
+            None => {}
+        }
+        if self.system.timers == Timers::Any {
+            name += "-timers";
+        }
+        if !self.system.faults.is_none() {
+            name += "-faults";
+        }
+        format!("{name}-{property}")
     }
 
     /// The system in a few words.

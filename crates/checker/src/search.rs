@@ -1,24 +1,29 @@
 //! Breadth first through all states, on as many cores as there are.
 //!
-//! Each worker owns the states whose hash falls to it. It takes the steps of its own states of one
-//! depth and hands what falls to others over to them; at the end of a depth all wait for each
-//! other. So a state is always first reached by a shortest way, whoever is faster.
+//! Each worker owns the states that fall to it by the situation of the first process. It takes the
+//! steps of its own states of one depth and hands what falls to others over to them; at the end of
+//! a depth all wait for each other. So a state is always first reached by a shortest way, whoever
+//! is faster.
 
 use std::{
     sync::{
         Barrier, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64, AtomicUsize,
+            Ordering::{AcqRel, Acquire, Relaxed},
+        },
         mpsc::{Receiver, Sender, channel},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use mutua_algorithms::{Claim, Kind};
+use mutua_algorithms::Claim;
 
 use crate::{
     limits::{Limits, Progress, Stop, resident_bytes},
     model::{Broken, Model, PANIC, bit},
+    rest::broken_at_rest,
     step::{Action, Stepper},
     store::{NO_PARENT, Store, hash},
 };
@@ -37,6 +42,8 @@ pub(crate) struct Reached {
     /// How many of them led to a state of the same depth or a lower one. If none did, there is no
     /// cycle.
     pub(crate) backward: u64,
+    /// The properties beyond whose violation nothing was looked at.
+    pub(crate) cut: Broken,
     pub(crate) seconds: f64,
 }
 
@@ -72,7 +79,7 @@ impl Reached {
     /// The number of a state that was reached.
     pub(crate) fn find(&self, state: &[u32]) -> Option<u32> {
         let hash = hash(state);
-        let shard = shard_of(hash, self.shards.len());
+        let shard = shard_of(state, self.shards.len());
         let index = self.shards[shard].find(state, hash)?;
         Some(index * self.shards.len() as u32 + shard as u32)
     }
@@ -125,6 +132,8 @@ pub(crate) fn search(
         depth: AtomicU64::new(0),
         level: Mutex::new(Level::default()),
     };
+    let running = AtomicUsize::new(threads);
+    let watcher = thread::current();
     let mut stopped = None;
     let done = thread::scope(|scope| {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| channel()).unzip();
@@ -133,12 +142,18 @@ pub(crate) fn search(
             .enumerate()
             .map(|(me, inbox)| {
                 let worker = Worker::new(me, &common, senders.clone(), inbox);
-                scope.spawn(|| worker.run())
+                let (running, watcher) = (&running, &watcher);
+                scope.spawn(move || {
+                    let done = worker.run();
+                    running.fetch_sub(1, AcqRel);
+                    watcher.unpark();
+                    done
+                })
             })
             .collect();
         drop(senders);
         let mut told = Instant::now();
-        while workers.iter().any(|worker| !worker.is_finished()) {
+        while running.load(Acquire) > 0 {
             thread::park_timeout(Duration::from_millis(2));
             let now = common.progress(began);
             if let Some(why) = limits.reached(&now)
@@ -159,6 +174,7 @@ pub(crate) fn search(
     let level = common.level.into_inner().expect("no worker panics");
     let steps = done.iter().map(|done| done.steps).sum();
     let backward = done.iter().map(|done| done.backward).sum();
+    let cut = done.iter().fold(0, |all, done| all | done.cut);
     Reached {
         shards: done.into_iter().map(|done| done.store).collect(),
         depths: level.depths,
@@ -166,6 +182,7 @@ pub(crate) fn search(
         stopped: level.stopped.or(stopped),
         steps,
         backward,
+        cut,
         seconds: began.elapsed().as_secs_f64(),
     }
 }
@@ -220,7 +237,9 @@ impl Common<'_> {
     fn close_depth(&self) {
         let mut level = self.level.lock().expect("no worker panics");
         let new = std::mem::take(&mut level.new);
-        if new > 0 {
+        // Where a limit was reached the depth may lack states, so it is not counted.
+        let cut_short = self.stop.load(Relaxed);
+        if new > 0 && !cut_short {
             level.depths.push(new);
         }
         let found = level.found.iter().fold(0, |all, found| all | found.property);
@@ -232,7 +251,7 @@ impl Common<'_> {
             level.stopped = Some(Stop::Depth);
         }
         self.depth.store(level.depths.len() as u64, Relaxed);
-        self.over.store(new == 0 || level.stopped.is_some(), Relaxed);
+        self.over.store(new == 0 || cut_short || level.stopped.is_some(), Relaxed);
     }
 }
 
@@ -264,6 +283,7 @@ struct Worker<'a> {
     told: u32,
     steps: u64,
     backward: u64,
+    cut: Broken,
 }
 
 /// What a worker leaves behind.
@@ -271,6 +291,7 @@ struct Done {
     store: Store,
     steps: u64,
     backward: u64,
+    cut: Broken,
 }
 
 impl<'a> Worker<'a> {
@@ -293,21 +314,22 @@ impl<'a> Worker<'a> {
             told: 0,
             steps: 0,
             backward: 0,
+            cut: 0,
         }
     }
 
     fn run(mut self) -> Done {
         let start = &self.common.model.start;
         let hash = hash(start);
-        if shard_of(hash, self.senders.len()) == self.me {
+        if shard_of(start, self.senders.len()) == self.me {
             self.store.insert(start, hash, NO_PARENT);
         }
         let mut next = 0;
         loop {
             self.close_depth(self.store.len() - next);
             if self.common.over.load(Relaxed) {
-                let Self { store, steps, backward, .. } = self;
-                return Done { store, steps, backward };
+                let Self { store, steps, backward, cut, .. } = self;
+                return Done { store, steps, backward, cut };
             }
             self.next_depth = self.store.len();
             self.expand_all(next..self.next_depth);
@@ -355,11 +377,12 @@ impl<'a> Worker<'a> {
         let (store, outgoing, common) = (&mut self.store, &mut self.outgoing, self.common);
         let mut full = None;
         self.stepper.expand(state, |step| {
-            must_go_on |= step.action.is_fair();
+            must_go_on |= step.due;
             self.steps += 1;
             let broken = step.broken & common.grave();
             if broken != 0 {
-                // Beyond a broken property there is nothing to learn.
+                // Beyond a broken property there is nothing to learn of it.
+                self.cut |= broken;
                 let all = (0..16).map(|place| 1 << place).filter(|&bit| broken & bit != 0);
                 for property in all {
                     let action = Some(step.action);
@@ -368,7 +391,7 @@ impl<'a> Worker<'a> {
                 return;
             }
             let hash = hash(step.state);
-            let shard = shard_of(hash, workers);
+            let shard = shard_of(step.state, workers);
             if shard == self.me {
                 let (reached, _) = store.insert(step.state, hash, id);
                 self.backward += u64::from(reached < self.next_depth);
@@ -390,22 +413,9 @@ impl<'a> Worker<'a> {
 
     /// Everything may stay as it is for ever: is anybody still waiting?
     fn judge_rest(&mut self, id: u32, state: &[u32]) {
-        let locals = &state[..self.common.model.processes];
-        let looks: Vec<_> = locals.iter().map(|&local| self.stepper.look(local)).collect();
-        let waiting = looks.iter().any(|look| look.waiting);
-        let begun = looks.iter().any(|look| look.begun);
-        let mut known = looks.iter().filter(|look| !look.down).map(|look| look.coordinator);
-        let first = known.next();
-        let differ = known.any(|other| Some(other) != first);
-        let properties: &[Claim] = match self.common.model.about.kind {
-            Kind::Mutex if waiting => &[Claim::DeadlockFree, Claim::Liveness],
-            Kind::Election if waiting && begun => &[Claim::Termination],
-            Kind::Election if differ && begun => &[Claim::Agreement],
-            Kind::Mutex | Kind::Election => &[],
-        };
-        for &claim in properties {
-            let found = Found { property: bit(claim), state: id, action: None };
-            self.common.report(found);
+        let broken = broken_at_rest(&mut self.stepper, state);
+        for property in (0..16).map(|place| 1 << place).filter(|&bit| broken & bit != 0) {
+            self.common.report(Found { property, state: id, action: None });
         }
     }
 
@@ -452,6 +462,9 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn shard_of(hash: u64, shards: usize) -> usize {
-    (hash as u32) as usize % shards
+/// The worker that a state belongs to. The first process alone decides: most steps are at another
+/// one and stay where they are, and each worker meets fewer situations of it.
+#[inline]
+fn shard_of(state: &[u32], shards: usize) -> usize {
+    if shards == 1 { 0 } else { (hash(&state[..1]) >> 32) as usize % shards }
 }

@@ -11,6 +11,7 @@ use crate::{
     },
     ghost::Ghost,
     intern::Memo,
+    known::{Shifts, Table, put},
     model::{Broken, Model, PANIC, bit},
     system::Timers,
 };
@@ -48,6 +49,15 @@ pub(crate) struct Step<'a> {
     pub(crate) effect: u32,
     /// The properties that it breaks.
     pub(crate) broken: Broken,
+    /// Whether something has to happen in the state before it: this, or what was left out for want
+    /// of delays.
+    pub(crate) due: bool,
+}
+
+impl<'a> Step<'a> {
+    fn new(action: Action, state: &'a [u32], effect: u32, broken: Broken) -> Self {
+        Self { action, state, effect, broken, due: action.is_fair() }
+    }
 }
 
 /// Takes steps; one for each worker, with its own copy of what it has looked up.
@@ -89,8 +99,31 @@ impl<'a> Stepper<'a> {
     }
 
     /// Shows every step that can be taken in a state; where orders of steps are left out, as many
-    /// as are needed.
-    pub(crate) fn expand(&mut self, state: &[u32], mut visit: impl FnMut(Step<'_>)) {
+    /// as are needed, and where delays are counted, as many as can be paid for.
+    pub(crate) fn expand(&mut self, state: &[u32], visit: impl FnMut(Step<'_>)) {
+        if self.model.delayed {
+            self.expand_delayed(state, visit);
+        } else {
+            self.expand_freely(state, visit);
+        }
+    }
+
+    /// The steps in their order, each at the price of all before it.
+    fn expand_delayed(&mut self, state: &[u32], mut visit: impl FnMut(Step<'_>)) {
+        let mut all = Vec::new();
+        self.expand_freely(state, |Step { action, state, effect, broken, due }| {
+            all.push((action, state.to_vec(), effect, broken, due));
+        });
+        let due = all.iter().any(|&(.., due)| due);
+        for (place, (action, mut state, effect, broken, _)) in all.into_iter().enumerate() {
+            let last = state.len() - 1;
+            let Some(rest) = Cost::Delay.pay_times(place as u32, state[last]) else { break };
+            state[last] = rest;
+            visit(Step { action, state: &state, effect, broken, due });
+        }
+    }
+
+    fn expand_freely(&mut self, state: &[u32], mut visit: impl FnMut(Step<'_>)) {
         let mut next = std::mem::take(&mut self.next);
         next.resize(state.len(), 0);
         if self.model.partial_order
@@ -118,7 +151,9 @@ impl<'a> Stepper<'a> {
     /// enough to take its steps now and all others later: every state at rest is still reached,
     /// since nothing is at rest while these messages are under way; and two that are inside
     /// together still are when a message has arrived somewhere. It must not be put off for ever,
-    /// so this is used only where no run goes round.
+    /// so this is used only where no run goes round: a search whose steps lead in a circle is done
+    /// again in full. (Where no reduced run goes round no run does, since every run can be reordered
+    /// into a reduced one that is no shorter.)
     fn saturated(&mut self, state: &[u32]) -> Option<usize> {
         let processes = self.model.processes;
         let mut targets = u16::MAX;
@@ -139,7 +174,7 @@ impl<'a> Stepper<'a> {
         visit: &mut impl FnMut(Step<'_>),
     ) {
         self.expand_moves(state, node, next, visit);
-        for from in (0..self.model.processes).filter(|&from| from != node) {
+        for from in 0..self.model.processes {
             let outbox = self.model.processes + from;
             for place in self.deliveries_of(state[outbox]) {
                 let Delivery { to, packet, rest, .. } = self.deliveries.items[place];
@@ -151,7 +186,7 @@ impl<'a> Stepper<'a> {
                 next[outbox] = rest;
                 let broken = self.apply(next, node, outcome);
                 let action = Action::Deliver { from: from as u8, to, packet };
-                visit(Step { action, state: next, effect: outcome.effect, broken });
+                visit(Step::new(action, next, outcome.effect, broken));
             }
         }
     }
@@ -192,7 +227,7 @@ impl<'a> Stepper<'a> {
             }
             let broken = self.apply(next, node, outcome);
             let action = Action::Happen { node: node as u8, event };
-            visit(Step { action, state: next, effect: outcome.effect, broken });
+            visit(Step::new(action, next, outcome.effect, broken));
         }
     }
 
@@ -212,7 +247,7 @@ impl<'a> Stepper<'a> {
             next[outbox] = rest;
             let broken = self.apply(next, to as usize, outcome);
             let action = Action::Deliver { from, to, packet };
-            visit(Step { action, state: next, effect, broken });
+            visit(Step::new(action, next, effect, broken));
             if !self.model.has_budget {
                 continue;
             }
@@ -220,14 +255,14 @@ impl<'a> Stepper<'a> {
             if self.pay(Cost::Duplicate, next) {
                 next[outbox] = twice;
                 let action = Action::Duplicate { from, to, packet };
-                visit(Step { action, state: next, effect: NOTHING, broken: 0 });
+                visit(Step::new(action, next, NOTHING, 0));
             }
             next.copy_from_slice(state);
             if self.pay(Cost::Loss, next) {
                 next[outbox] = rest;
                 self.normalise(next);
                 let action = Action::Lose { from, to, packet };
-                visit(Step { action, state: next, effect: NOTHING, broken: 0 });
+                visit(Step::new(action, next, NOTHING, 0));
             }
         }
     }
@@ -421,106 +456,4 @@ impl Stepper<'_> {
         put(&mut self.spreading, outbox, spreading);
         spreading
     }
-}
-
-/// Lists of things by number, all in one array.
-struct Table<T> {
-    /// First and last of each list; the first is past the last where a list is unknown.
-    ranges: Vec<(u32, u32)>,
-    items: Vec<T>,
-}
-
-const UNKNOWN: (u32, u32) = (1, 0);
-
-impl<T> Table<T> {
-    fn new() -> Self {
-        Self { ranges: Vec::new(), items: Vec::new() }
-    }
-
-    #[inline]
-    fn range(&self, id: u32) -> Option<std::ops::Range<usize>> {
-        match self.ranges.get(id as usize) {
-            None | Some(&UNKNOWN) => None,
-            Some(&(start, end)) => Some(start as usize..end as usize),
-        }
-    }
-
-    fn set(&mut self, id: u32, items: Vec<T>) -> std::ops::Range<usize> {
-        if self.ranges.len() <= id as usize {
-            self.ranges.resize(id as usize + 1, UNKNOWN);
-        }
-        let start = self.items.len();
-        self.items.extend(items);
-        self.ranges[id as usize] = (start as u32, self.items.len() as u32);
-        start..self.items.len()
-    }
-}
-
-/// Shifts of clocks that were worked out before.
-struct Shifts {
-    lowest_locals: Vec<Option<u64>>,
-    lowest_outboxes: Vec<Option<u64>>,
-    locals: Memo<u32>,
-    outboxes: Memo<u32>,
-}
-
-impl Shifts {
-    fn new() -> Self {
-        Self {
-            lowest_locals: Vec::new(),
-            lowest_outboxes: Vec::new(),
-            locals: Memo::new(),
-            outboxes: Memo::new(),
-        }
-    }
-
-    fn lowest(&mut self, model: &Model, locals: &[u32], outboxes: &[u32]) -> u64 {
-        let mut lowest = u64::MAX;
-        for &local in locals {
-            lowest = lowest.min(match self.lowest_locals.get(local as usize) {
-                Some(Some(known)) => *known,
-                None | Some(None) => {
-                    let found = model.catalogue().lowest_in_local(local).unwrap_or(u64::MAX);
-                    put(&mut self.lowest_locals, local, found);
-                    found
-                }
-            });
-        }
-        for &outbox in outboxes {
-            lowest = lowest.min(match self.lowest_outboxes.get(outbox as usize) {
-                Some(Some(known)) => *known,
-                None | Some(None) => {
-                    let found = model.catalogue().lowest_in_outbox(outbox).unwrap_or(u64::MAX);
-                    put(&mut self.lowest_outboxes, outbox, found);
-                    found
-                }
-            });
-        }
-        lowest
-    }
-
-    fn shift(&mut self, model: &Model, locals: &mut [u32], outboxes: &mut [u32], by: u64) {
-        let code = u32::try_from(by).expect("clocks of an exploration stay small");
-        for local in locals {
-            *local = self.locals.get(*local, code).unwrap_or_else(|| {
-                let shifted = model.catalogue().shift_local(*local, by);
-                self.locals.set(*local, code, shifted);
-                shifted
-            });
-        }
-        for outbox in outboxes {
-            *outbox = self.outboxes.get(*outbox, code).unwrap_or_else(|| {
-                let shifted = model.catalogue().shift_outbox(*outbox, by);
-                self.outboxes.set(*outbox, code, shifted);
-                shifted
-            });
-        }
-    }
-}
-
-fn put<T>(known: &mut Vec<Option<T>>, id: u32, value: T) {
-    if known.len() <= id as usize {
-        known.resize_with(id as usize + 1, || None);
-    }
-    known[id as usize] = Some(value);
 }

@@ -8,11 +8,10 @@
 
 use std::time::Instant;
 
-use mutua_algorithms::{Claim, Kind};
-
 use crate::{
     limits::{Limits, Progress},
-    model::{Broken, Model, bit},
+    model::{Broken, Model},
+    rest::broken_at_rest,
     step::{Action, Stepper},
 };
 
@@ -103,7 +102,7 @@ impl Walker<'_> {
         let mut actions = Vec::new();
         while actions.len() < self.walks.steps {
             let Some((action, after, broken)) = self.choose(&state, &priorities) else {
-                return (actions, self.judge_rest(&state));
+                return (actions, broken_at_rest(&mut self.stepper, &state));
             };
             if changes.contains(&(actions.len() as u64)) {
                 // Lower than all that were drawn.
@@ -130,17 +129,6 @@ impl Walker<'_> {
             }
         });
         best.map(|(_, _, action, after, broken)| (action, after, broken))
-    }
-
-    /// Nothing can happen any more: is anybody still waiting?
-    fn judge_rest(&mut self, state: &[u32]) -> Broken {
-        let model = self.stepper.model();
-        let waiting = (0..model.processes).any(|node| self.stepper.look(state[node]).waiting);
-        match model.about.kind {
-            Kind::Mutex if waiting => bit(Claim::DeadlockFree) | bit(Claim::Liveness),
-            Kind::Election if waiting => bit(Claim::Termination),
-            Kind::Mutex | Kind::Election => 0,
-        }
     }
 }
 

@@ -28,6 +28,9 @@ pub(crate) const DENIED: u8 = 77;
 /// Bad configuration: nothing was done, and the message says where and what would be right.
 pub(crate) const CONFIG: u8 = 78;
 
+/// Nobody reads what is printed any more: 128 and the number of SIGPIPE, as shells show it.
+pub(crate) const BROKEN_PIPE: u8 = 141;
+
 /// The lock was lost while the command ran, and the command was stopped.
 pub(crate) const LOST: u8 = 79;
 

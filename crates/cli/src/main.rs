@@ -1,5 +1,8 @@
 //! The `mutua` binary: one command over the algorithms, the simulator, the checker and the node.
 
+#[macro_use]
+mod out;
+
 mod commands;
 mod durations;
 mod exit;
@@ -9,6 +12,7 @@ mod names;
 mod network;
 mod parallel;
 mod plot;
+mod size;
 mod system;
 mod workload;
 

@@ -12,10 +12,10 @@ use crate::{durations, exit::usage};
 /// Latency and faults.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NetworkArguments {
-    /// How long a message takes: 1ms, uniform:1ms..3ms, exp:1ms, lognormal:1ms,0.5.
-    #[arg(long, value_name = "TIME", default_value = "1ms", allow_hyphen_values = true,
+    /// How long a message takes: 1ms (the default), uniform:1ms..3ms, exp:1ms, lognormal:1ms,0.5.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = durations::distribution)]
-    pub(crate) latency: Distribution,
+    pub(crate) latency: Option<Distribution>,
 
     /// Processes stand in regions of these sizes; --latency holds within one.
     #[arg(long, value_name = "SIZES", value_delimiter = ',')]
@@ -60,7 +60,7 @@ pub(crate) struct NetworkArguments {
 impl NetworkArguments {
     /// The network that these arguments describe, for so many processes.
     pub(crate) fn network(&self, nodes: u32) -> Result<Network> {
-        let mut network = Network::new(self.latency);
+        let mut network = Network::new(self.latency());
         if let Some(regions) = self.latencies(nodes)? {
             network.latency = Latency::Regions(regions);
         }
@@ -73,19 +73,23 @@ impl NetworkArguments {
         Ok(network)
     }
 
+    fn latency(&self) -> Distribution {
+        self.latency.unwrap_or(Distribution::Constant(1_000_000))
+    }
+
     fn latencies(&self, nodes: u32) -> Result<Option<Regions>> {
         if self.regions.is_empty() && self.matrix.is_none() {
             return Ok(None);
         }
         let sizes =
             if self.regions.is_empty() { vec![1; nodes as usize] } else { self.regions.clone() };
-        let total: u32 = sizes.iter().sum();
-        if total != nodes {
+        let total: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
+        if total != u64::from(nodes) {
             return Err(usage(format!("regions for {total} processes, but there are {nodes}")));
         }
         let between = match (&self.matrix, self.wan) {
             (Some(file), _) => matrix(file, sizes.len())?,
-            (None, Some(wan)) => within_and_between(sizes.len(), self.latency, wan),
+            (None, Some(wan)) => within_and_between(sizes.len(), self.latency(), wan),
             (None, None) => return Err(usage("--regions need --wan or --matrix")),
         };
         Regions::new(&sizes, between).map(Some).map_err(usage)

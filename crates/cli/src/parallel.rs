@@ -11,6 +11,11 @@ use std::{
 
 use anyhow::Result;
 
+/// How many are at work at once.
+pub(crate) fn workers() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
 /// Does `work` on every item and hands each result to `done`, here and in the order in which they
 /// get ready. If `done` fails, what is under way is finished and forgotten.
 pub(crate) fn each<I: Sync, R: Send>(
@@ -19,7 +24,7 @@ pub(crate) fn each<I: Sync, R: Send>(
     mut done: impl FnMut(&I, R) -> Result<()>,
 ) -> Result<()> {
     let next = AtomicUsize::new(0);
-    let workers = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
+    let workers = workers().min(items.len());
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..workers {

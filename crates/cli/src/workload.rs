@@ -12,54 +12,69 @@ use crate::{durations, exit::usage};
 /// Who asks, when, and for how long.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WorkloadArguments {
-    /// When clients ask: light (one at a time), saturated (again at once), think:TIME (again after
-    /// a while), bursts:TIME (all at once, so often), script:FILE (a line `TIME ID [HOLD]` each).
-    #[arg(long, value_name = "LOAD", default_value = "light")]
-    pub(crate) load: String,
+    /// When clients ask: light (one at a time; the default), saturated (again at once), think:TIME
+    /// (again after a while), bursts:TIME (all at once, so often), script:FILE (a line `TIME ID
+    /// [HOLD]` each).
+    #[arg(long, value_name = "LOAD")]
+    pub(crate) load: Option<String>,
 
     /// At light load: the gap after an exit; by default 10 N times the mean latency.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = durations::distribution)]
     pub(crate) gap: Option<Distribution>,
 
-    /// Who asks: all, hot:K (the first K), zipf:S (by rank), one:ID.
-    #[arg(long, value_name = "WHO", default_value = "all", value_parser = who)]
-    pub(crate) who: Who,
+    /// Who asks: all (the default), hot:K (the first K), zipf:S (by rank), one:ID.
+    #[arg(long, value_name = "WHO", value_parser = who)]
+    pub(crate) who: Option<Who>,
 
-    /// How long a client stays inside.
-    #[arg(long, value_name = "TIME", default_value = "1ms", allow_hyphen_values = true,
+    /// How long a client stays inside: a time as that of --latency, by default 1ms.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = durations::distribution)]
-    pub(crate) hold: Distribution,
+    pub(crate) hold: Option<Distribution>,
 
     /// Single requests instead of a load: ID@TIME or ID@TIME+HOLD, separated by commas.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = wish)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = wish,
+          conflicts_with = "load")]
     pub(crate) requests: Vec<Wish>,
 }
 
 impl WorkloadArguments {
     /// The workload that these arguments describe.
     pub(crate) fn workload(&self, nodes: u32, mean_latency: f64) -> Result<Workload> {
+        let hold = self.hold.unwrap_or(Distribution::Constant(1_000_000));
         let load = match self.requests.as_slice() {
-            [] => self.load(nodes, mean_latency)?,
+            [] => self.load(nodes, mean_latency, hold)?,
             requests => Load::Script(requests.to_vec()),
         };
-        Ok(Workload { load, who: self.who, hold: self.hold })
+        let is_written = matches!(load, Load::Script(_));
+        if self.who.is_some() && is_written {
+            return Err(usage("--who means nothing where every request is written down"));
+        }
+        if self.gap.is_some() && !matches!(load, Load::Light { .. }) {
+            return Err(usage("--gap is for light load, where one asks at a time"));
+        }
+        Ok(Workload { load, who: self.who.unwrap_or(Who::All), hold })
     }
 
-    fn load(&self, nodes: u32, mean_latency: f64) -> Result<Load> {
+    fn load(&self, nodes: u32, mean_latency: f64, hold: Distribution) -> Result<Load> {
         let time = |text: &str| durations::distribution(text).map_err(usage);
-        match self.load.split_once(':').unwrap_or((&self.load, "")) {
+        let load = self.load.as_deref().unwrap_or("light");
+        match load.split_once(':').unwrap_or((load, "")) {
             ("light", "") => {
-                let usual = Workload::light(nodes, mean_latency, self.hold).load;
+                let usual = Workload::light(nodes, mean_latency, hold).load;
                 Ok(self.gap.map_or(usual, |gap| Load::Light { gap }))
             }
             ("saturated", "") => Ok(Load::Saturated),
+            (kind @ ("think" | "bursts"), "") => {
+                Err(usage(format!("--load {kind} needs a time, as {kind}:10ms or {kind}:exp:10ms")))
+            }
+            ("script", "") => Err(usage("--load script needs a file, as script:requests.txt")),
             ("think", think) => Ok(Load::Think(time(think)?)),
             ("bursts", every) => Ok(Load::Bursts { every: time(every)? }),
             ("script", file) => Ok(Load::Script(script(file)?)),
             _ => Err(crate::names::unknown(
                 "load",
-                &self.load,
+                load,
                 ["light", "saturated", "think:TIME", "bursts:TIME", "script:FILE"],
             )),
         }

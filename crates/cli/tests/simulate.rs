@@ -162,6 +162,31 @@ fn bad_input_is_told_what_is_allowed() {
         ("simulate central --who hot:99", "give 1 to 10"),
         ("simulate central --regions 3,3 --wan 5ms", "regions for 6 processes"),
         ("simulate bully --entries 5", "not for bully"),
+        ("simulate bully --load light", "--starters and --crashed"),
+        ("simulate bully --tells 1ms", "not for bully"),
+        ("simulate central --property order", "did you mean `ordering`"),
+        ("simulate central --property swift", "ordering, bounded-bypass"),
+        ("simulate central --tells -1ms", "negative"),
+        ("simulate central --load saturated --gap 1ms", "for light load"),
+        ("simulate central --load light --requests 0@1ms", "cannot be used with"),
+        ("simulate central --who hot:2 --requests 0@1ms", "written down"),
+        ("simulate central --per-node", "--json"),
+        ("simulate dijkstra --with daemon=central --load light", "without messages"),
+        ("simulate dijkstra --with daemon=central --hold 1ms", "without messages"),
+        ("simulate dijkstra --with daemon=central --latency 1ms", "without messages"),
+        ("simulate central --starters 1", "is for elections"),
+        ("simulate central --tells 0", "give a time"),
+        ("simulate central --partition 1ms..2ms:99", "0 to 10"),
+        ("simulate central --entries -5", "a whole number is wanted"),
+        ("simulate central --entries abc", "a whole number is wanted"),
+        ("simulate central --seed -1", "from 0 to"),
+        ("simulate central --runs 0", "at least 1"),
+        ("simulate central --load think", "think:10ms"),
+        ("simulate bully --transmission -1ms", "negative"),
+        ("compare --loads x", "a number above 0"),
+        ("compare --max-events 0", "at least 1"),
+        ("choose --hot x", "a whole number is wanted"),
+        ("choose --runs 0", "at least 1"),
         ("simulate bully --nodes 3 --starters 7", "0 to 2"),
         ("simulate raymond --topology kary:0", "at least 1"),
         ("simulate central --topology star", "it is for raymond, neilsen-mizuno"),
@@ -198,4 +223,47 @@ fn a_daemon_runs_dijkstras_ring_until_it_settles_or_shows_that_it_does_not() {
     }
     let wrong = mutua(&format!("{ring}central --trace x.jsonl"));
     assert_eq!(wrong.status.code(), Some(64), "{}", stderr(&wrong));
+}
+
+#[test]
+fn messages_of_the_application_show_who_does_not_keep_the_order() {
+    let run = |name: &str, more: &str| {
+        let load =
+            "--nodes 5 --load think:exp:4ms --latency exp:1ms --tells exp:1ms --entries 2000";
+        format!("simulate {name} {load}{more}")
+    };
+    for name in ["central", "le-lann"] {
+        let found = json(&run(name, ""));
+        assert_eq!(found["violations"], Value::Array(Vec::new()), "{name}");
+        assert_eq!(found["unclaimed"][0]["property"], "ordering", "{name}");
+        assert!(found["tells"].as_u64() > Some(0), "{name}");
+        assert_eq!(mutua(&run(name, "")).status.code(), Some(0), "{name}");
+        let judged = run(name, " --property ordering");
+        assert_eq!(mutua(&judged).status.code(), Some(1), "{name}");
+        assert_eq!(json(&judged)["violations"][0]["property"], "ordering", "{name}");
+    }
+    let plain = run("ricart-agrawala", " --with replies=plain");
+    assert_eq!(mutua(&plain).status.code(), Some(1));
+    assert_eq!(json(&run("ricart-agrawala", ""))["overtakings"], 0);
+    assert_eq!(json(&run("lamport", ""))["overtakings"], 0);
+}
+
+#[test]
+fn a_single_run_has_intervals_and_several_have_the_quantiles_of_all() {
+    let run = "simulate naimi-trehel --nodes 20 --load think:20ms --latency exp:1ms";
+    let single = json(&format!("{run} --entries 4000"));
+    assert_eq!(single["interval_method"], "batch means");
+    let interval = &single["intervals"]["messages_per_entry"];
+    assert_eq!(interval["mean"], single["messages_per_entry"]);
+    assert!(interval["half_width"].as_f64() > Some(0.0));
+    let p99 = |seed: u32| {
+        let found = json(&format!("{run} --entries 500 --seed {seed}"));
+        found["waiting_time"]["p99"].as_f64().expect("a figure")
+    };
+    let both = json(&format!("{run} --entries 500 --seed 1 --runs 2"));
+    assert_eq!(both["interval_method"], "seeds");
+    let pooled = both["waiting_time"]["p99"].as_f64().expect("a figure");
+    let (low, high) = (p99(1).min(p99(2)), p99(1).max(p99(2)));
+    assert!(low <= pooled && pooled <= high, "{low} {pooled} {high}");
+    assert_eq!(both["entries"], 1000);
 }

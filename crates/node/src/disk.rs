@@ -5,6 +5,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 /// An epoch has 23 bits.
@@ -14,6 +15,9 @@ const EPOCHS: u32 = 1 << 23;
 #[derive(Debug)]
 pub(crate) struct Disk {
     directory: PathBuf,
+    /// The epoch that is there: views may follow each other faster than the disk does, and two
+    /// writers at once must leave the later one.
+    written: Mutex<u32>,
     /// Held as long as the node lives; the kernel lets it go when the process dies.
     _lock: File,
 }
@@ -67,7 +71,8 @@ impl Disk {
             }
             Err(TryLockError::Error(source)) => return Err(unusable(&lock_path)(source)),
         }
-        let disk = Self { directory: directory.to_owned(), _lock: lock };
+        let directory = directory.to_owned();
+        let disk = Self { directory, written: Mutex::new(0), _lock: lock };
         let epoch = disk.read_epoch()?;
         disk.write_epoch(epoch).map_err(unusable(&disk.epoch_path()))?;
         Ok((disk, epoch))
@@ -97,13 +102,19 @@ impl Disk {
 
     /// Writes the epoch for good: whatever happens after this returns, it or a later one is there.
     pub(crate) fn write_epoch(&self, epoch: u32) -> io::Result<()> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if *written > epoch {
+            return Ok(());
+        }
         let new = self.directory.join("epoch.new");
         let mut file = private().truncate(true).open(&new)?;
         writeln!(file, "{epoch}")?;
         file.sync_all()?;
         fs::rename(&new, self.epoch_path())?;
         // The name too must survive.
-        File::open(&self.directory)?.sync_all()
+        File::open(&self.directory)?.sync_all()?;
+        *written = epoch;
+        Ok(())
     }
 }
 
@@ -123,6 +134,7 @@ mod tests {
         let (disk, epoch) = Disk::open(place.path()).expect("a disk");
         assert_eq!(epoch, 0);
         disk.write_epoch(7).expect("written");
+        disk.write_epoch(6).expect("a later one is there");
         let again = Disk::open(place.path());
         assert!(matches!(again, Err(DiskError::InUse { .. })), "{again:?}");
         drop(disk);

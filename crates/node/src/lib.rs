@@ -32,6 +32,7 @@ mod clock;
 mod config;
 mod disk;
 mod error;
+mod line;
 mod lock;
 mod network;
 mod shared;

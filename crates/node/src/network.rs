@@ -5,18 +5,12 @@ use std::{io, sync::Arc, time::Duration};
 use mutua_brain::{Connection, Hello, Member};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{
-        TcpListener, TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
+    net::{TcpListener, TcpStream, tcp::OwnedReadHalf},
     task::JoinSet,
     time::{sleep, timeout},
 };
 
-use crate::{
-    Config,
-    shared::{Line, Shared},
-};
+use crate::{Config, line::Line, shared::Shared};
 
 /// How long the other side may take to say hello.
 const GREETING: Duration = Duration::from_secs(5);
@@ -136,32 +130,25 @@ async fn converse(
     hello: &Hello,
     rest: &[u8],
 ) -> io::Result<()> {
-    let (connection, line) = shared.call(|core, _| core.new_connection());
-    let peer = shared.call(|core, now| {
-        let peer = core.brain.connected(now, connection, hello)?;
-        core.connect(peer, &line);
-        core.brain.received(now, peer, connection, rest);
-        Ok(peer)
-    });
-    let peer = match peer {
-        Ok(peer) => peer,
-        Err(rejected) => {
-            let rejected: mutua_brain::Rejected = rejected;
-            shared.call(|core, _| core.end_connection(connection));
-            return Err(io::Error::other(rejected));
-        }
-    };
-    // What the greeting made ready was announced before the line was known.
-    line.output.notify_one();
     let (reader, writer) = stream.into_split();
+    let connected = shared.call(|core, now| {
+        let connection = core.new_connection();
+        let peer = core.brain.connected(now, connection, hello)?;
+        let line = Arc::new(Line::new(peer, connection, writer));
+        core.connect(peer, connection, &line);
+        core.brain.received(now, peer, connection, rest);
+        Ok((peer, connection, line))
+    });
+    let (peer, connection, line) =
+        connected.map_err(|rejected: mutua_brain::Rejected| io::Error::other(rejected))?;
     let result = tokio::select! {
         result = read(shared, reader, peer, connection) => result,
-        result = write(shared, writer, peer, connection, &line) => result,
+        result = line.keep_writing(shared) => result,
         () = line.close.notified() => Ok(()),
     };
     shared.call(|core, now| {
         core.brain.disconnected(now, peer, connection);
-        core.end_connection(connection);
+        core.end_connection(peer, connection);
     });
     if let Err(error) = result {
         tracing::info!("the connection to member {} broke: {error}", shared.name(peer));
@@ -183,23 +170,5 @@ async fn read(
         }
         let bytes = &buffer[..length];
         shared.call(|core, now| core.brain.received(now, peer, connection, bytes));
-    }
-}
-
-/// Writes what has gathered since the last write, in one piece.
-async fn write(
-    shared: &Arc<Shared>,
-    mut writer: OwnedWriteHalf,
-    peer: Member,
-    connection: Connection,
-    line: &Line,
-) -> io::Result<()> {
-    let mut buffer = Vec::new();
-    loop {
-        line.output.notified().await;
-        while shared.call(|core, _| core.brain.output(peer, connection, &mut buffer)) {
-            writer.write_all(&buffer).await?;
-            buffer.clear();
-        }
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use mutua_brain::{Brain, Connection, Effect, Level, LockId, Member, Moment, Refusal, Ticket};
 use tokio::{runtime::Handle, sync::Notify};
 
-use crate::{AcquireError, clock, disk::Disk};
+use crate::{AcquireError, clock, disk::Disk, line::Line};
 
 /// What all handles, guards and tasks of a node share.
 pub(crate) struct Shared {
@@ -41,7 +41,7 @@ pub(crate) struct Core {
     waiting_for_view: Vec<Waker>,
     /// The connections that are open, and the last one to each peer.
     connections: BTreeMap<Connection, Arc<Line>>,
-    lines: BTreeMap<Member, Arc<Line>>,
+    lines: BTreeMap<Member, (Connection, Arc<Line>)>,
     numbers: u64,
     /// When the timer's task wakes up.
     armed: Moment,
@@ -50,15 +50,6 @@ pub(crate) struct Core {
     wake: Vec<Waker>,
     /// Epochs to write, likewise.
     write: Vec<u32>,
-}
-
-/// How to reach the tasks of a connection.
-#[derive(Debug, Default)]
-pub(crate) struct Line {
-    /// There is something to write.
-    pub(crate) output: Notify,
-    /// It is to be closed.
-    pub(crate) close: Notify,
 }
 
 enum Parked {
@@ -153,19 +144,31 @@ impl Shared {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What to write to a connection now, behind what is in the buffer; whether there was anything.
+    pub(crate) fn output(
+        &self,
+        peer: Member,
+        connection: Connection,
+        buffer: &mut Vec<u8>,
+    ) -> bool {
+        self.lock().brain.output(peer, connection, buffer)
+    }
+
     /// Does what the brain wants done, the last of it without the lock.
     fn attend(self: &Arc<Self>, mut core: MutexGuard<'_, Core>) {
         for effect in core.brain.take_effects() {
             self.do_effect(&mut core, effect);
         }
         let ready = core.brain.take_ready();
-        let lines: Vec<_> = ready.iter().filter_map(|peer| core.lines.get(peer).cloned()).collect();
+        let line = |peer| core.lines.get(peer).map(|(_, line)| Arc::clone(line));
+        let lines: Vec<_> = ready.iter().filter_map(line).collect();
         let wake = std::mem::take(&mut core.wake);
         let write = std::mem::take(&mut core.write);
         drop(core);
         wake.into_iter().for_each(Waker::wake);
+        let now = if lines.is_empty() { Moment::ZERO } else { clock::now() };
         for line in lines {
-            line.output.notify_one();
+            line.announce(self, now);
         }
         for epoch in write {
             self.write(epoch);
@@ -236,7 +239,9 @@ impl Shared {
         let mut wake: Vec<_> = watching.into_values().flatten().collect();
         wake.append(&mut core.wake);
         wake.append(&mut core.waiting_for_view);
-        for line in core.connections.values() {
+        // Guards may outlive the node, and its connections must not.
+        core.lines.clear();
+        for line in std::mem::take(&mut core.connections).into_values() {
             line.close.notify_one();
         }
         drop(core);
@@ -303,22 +308,27 @@ impl Core {
         }
     }
 
-    /// A connection to nobody known yet.
-    pub(crate) fn new_connection(&mut self) -> (Connection, Arc<Line>) {
+    /// A number for a connection.
+    pub(crate) fn new_connection(&mut self) -> Connection {
         self.numbers += 1;
-        let connection = Connection(self.numbers);
-        let line = Arc::<Line>::default();
-        self.connections.insert(connection, Arc::clone(&line));
-        (connection, line)
+        Connection(self.numbers)
     }
 
-    /// It is to this peer.
-    pub(crate) fn connect(&mut self, peer: Member, line: &Arc<Line>) {
-        self.lines.insert(peer, Arc::clone(line));
+    /// This is how to write to that peer from now on.
+    pub(crate) fn connect(&mut self, peer: Member, connection: Connection, line: &Arc<Line>) {
+        if self.stopped.is_some() {
+            return line.close.notify_one();
+        }
+        self.connections.insert(connection, Arc::clone(line));
+        self.lines.insert(peer, (connection, Arc::clone(line)));
     }
 
-    pub(crate) fn end_connection(&mut self, connection: Connection) {
+    /// Lets go of the connection, so that it is closed.
+    pub(crate) fn end_connection(&mut self, peer: Member, connection: Connection) {
         self.connections.remove(&connection);
+        if self.lines.get(&peer).is_some_and(|(last, _)| *last == connection) {
+            self.lines.remove(&peer);
+        }
     }
 
     fn tell(&mut self, ticket: Ticket, news: Parked) {

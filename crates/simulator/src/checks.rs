@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mutua_algorithms::{Claim, Fence, NodeId};
 use serde::Serialize;
 
-use crate::{ordering::Ordering, world::Client};
+use crate::{bypass::Bypass, ordering::Ordering, world::Client};
 
 /// How many violations of each property are described; all are counted.
 const KEPT: u64 = 5;
@@ -33,8 +33,8 @@ pub(crate) struct Place {
     pub(crate) node: NodeId,
 }
 
-/// EM1, the fence, and where it is wanted EM3, each in a constant number of steps per event (EM3:
-/// in N).
+/// EM1, the fence, and where they are wanted EM3 and bounded bypass, each in a constant number of
+/// steps per event (EM3: in N).
 #[derive(Debug)]
 pub(crate) struct Checks {
     /// How many are inside.
@@ -44,29 +44,63 @@ pub(crate) struct Checks {
     occupant: Option<NodeId>,
     last_fence: Option<Fence>,
     pub(crate) ordering: Option<Ordering>,
-    pub(crate) violations: Vec<Violation>,
-    pub(crate) violated: u64,
-    /// How often each property was violated, by its name.
-    pub(crate) violated_by: BTreeMap<&'static str, u64>,
+    pub(crate) bypass: Option<Bypass>,
+    /// What counts as a violation if it does not hold.
+    judged: Vec<Claim>,
+    /// Of what is judged, what did not hold.
+    pub(crate) violations: Findings,
+    /// Of what is only looked at, what did not hold.
+    pub(crate) unclaimed: Findings,
     /// Requests that were granted before one that had happened before them.
     pub(crate) overtakings: u64,
-    /// Whether these are violations, or only counted.
-    ordering_is_claimed: bool,
+}
+
+/// What did not hold.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// The first few of each property.
+    pub(crate) list: Vec<Violation>,
+    pub(crate) count: u64,
+    /// How often each property did not hold, by its name.
+    pub(crate) by_property: BTreeMap<&'static str, u64>,
+    /// How many of the list have been written to the trace.
+    recorded: usize,
+}
+
+impl Findings {
+    fn add(&mut self, violation: Violation) {
+        self.count += 1;
+        let count = self.by_property.entry(violation.property.name()).or_default();
+        *count += 1;
+        if *count <= KEPT {
+            self.list.push(violation);
+        }
+    }
+
+    /// Those that have come since the last time.
+    pub(crate) fn fresh(&mut self) -> &[Violation] {
+        let since = std::mem::replace(&mut self.recorded, self.list.len());
+        &self.list[since..]
+    }
 }
 
 impl Checks {
-    pub(crate) fn new(ordering: Option<Ordering>, ordering_is_claimed: bool) -> Self {
+    pub(crate) fn new(
+        judged: Vec<Claim>,
+        ordering: Option<Ordering>,
+        bypass: Option<Bypass>,
+    ) -> Self {
         Self {
             inside: 0,
             waiting: 0,
             occupant: None,
             last_fence: None,
             ordering,
-            violations: Vec::new(),
-            violated: 0,
-            violated_by: BTreeMap::new(),
+            bypass,
+            judged,
+            violations: Findings::default(),
+            unclaimed: Findings::default(),
             overtakings: 0,
-            ordering_is_claimed,
         }
     }
 
@@ -74,6 +108,43 @@ impl Checks {
         self.waiting += 1;
         if let Some(ordering) = &mut self.ordering {
             ordering.asks(node);
+        }
+        if let Some(bypass) = &mut self.bypass {
+            bypass.asks(node);
+        }
+    }
+
+    /// Everything that it sends to ask is under way.
+    pub(crate) fn has_asked(&mut self, node: NodeId) {
+        if let Some(bypass) = &mut self.bypass {
+            bypass.has_asked(node);
+        }
+    }
+
+    /// A message of this process is put at a place in the wheel.
+    pub(crate) fn sends(&mut self, from: NodeId, place: usize) {
+        if let Some(ordering) = &mut self.ordering {
+            ordering.sends(from, place);
+        }
+        if let Some(bypass) = &mut self.bypass {
+            bypass.sends(from, place);
+        }
+    }
+
+    /// The message of this place arrives.
+    pub(crate) fn receives(&mut self, to: NodeId, place: usize) {
+        if let Some(ordering) = &mut self.ordering {
+            ordering.receives(to, place);
+        }
+        if let Some(bypass) = &mut self.bypass {
+            bypass.receives(place);
+        }
+    }
+
+    /// A message of this process is lost on its way.
+    pub(crate) fn loses(&mut self, from: NodeId) {
+        if let Some(bypass) = &mut self.bypass {
+            bypass.loses(from);
         }
     }
 
@@ -93,10 +164,12 @@ impl Checks {
         self.last_fence = self.last_fence.max(Some(fence));
         if let Some(overtaken) = self.ordering.as_mut().and_then(|order| order.enters(node)) {
             self.overtakings += 1;
-            if self.ordering_is_claimed {
-                let what = format!("{node} enters past {overtaken}, whose request came before");
-                self.violation(Claim::Ordering, place, what);
-            }
+            let what = format!("{node} enters past {overtaken}, whose request came before");
+            self.violation(Claim::Ordering, place, what);
+        }
+        if let Some(passed) = self.bypass.as_mut().and_then(|bypass| bypass.enters(node)) {
+            let what = format!("{node} enters a second time past {passed}, whose request is known");
+            self.violation(Claim::BoundedBypass, place, what);
         }
     }
 
@@ -117,15 +190,15 @@ impl Checks {
         if let Some(ordering) = &mut self.ordering {
             ordering.closes(node);
         }
+        if let Some(bypass) = &mut self.bypass {
+            bypass.closes(node);
+        }
     }
 
     pub(crate) fn violation(&mut self, property: Claim, place: Place, what: String) {
-        self.violated += 1;
-        let count = self.violated_by.entry(property.name()).or_default();
-        *count += 1;
-        if *count <= KEPT {
-            let Place { at, event, node } = place;
-            self.violations.push(Violation { property, at, event, node: node.0, what });
-        }
+        let Place { at, event, node } = place;
+        let violation = Violation { property, at, event, node: node.0, what };
+        let is_judged = self.judged.contains(&property);
+        if is_judged { &mut self.violations } else { &mut self.unclaimed }.add(violation);
     }
 }

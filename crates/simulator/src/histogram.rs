@@ -52,6 +52,22 @@ impl Histogram {
         self.count
     }
 
+    /// How many were counted, and their sum.
+    pub(crate) fn count_and_sum(&self) -> (u64, u128) {
+        (self.count, self.sum)
+    }
+
+    /// Takes in what another one has counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            mine.0 += theirs.0;
+            mine.1 += theirs.1;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.largest = self.largest.max(other.largest);
+    }
+
     /// The mean, in units of `unit`; none of nothing.
     pub fn mean(&self, unit: f64) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64 / unit)
@@ -119,6 +135,17 @@ mod tests {
         assert_eq!(histogram.quantiles(1e6).map(|found| found.p99), Some(2.0));
         histogram.record(u64::MAX);
         assert_eq!(histogram.count(), 3);
+    }
+
+    #[test]
+    fn two_together_are_what_one_of_all_is() {
+        let [mut odd, mut even, mut all] = std::array::from_fn(|_| Histogram::default());
+        for value in 0..1000u64 {
+            if value % 2 == 0 { &mut even } else { &mut odd }.record(value * value);
+            all.record(value * value);
+        }
+        odd.merge(&even);
+        assert_eq!(odd.quantiles(1.0), all.quantiles(1.0));
     }
 
     #[test]

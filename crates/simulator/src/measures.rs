@@ -31,6 +31,8 @@ pub(crate) struct Measures {
     pub(crate) time_inside: u64,
     pub(crate) nonsense: u64,
     pub(crate) lost: u64,
+    /// Messages of the application.
+    pub(crate) tells: u64,
     pub(crate) hash: TraceHash,
 }
 
@@ -74,6 +76,7 @@ impl Measures {
             time_inside: 0,
             nonsense: 0,
             lost: 0,
+            tells: 0,
             hash: TraceHash::new(),
         }
     }
@@ -106,6 +109,12 @@ impl Measures {
             kind.bytes += length(message, clock);
         }
         place as u8
+    }
+
+    /// The bytes of all messages.
+    pub(crate) fn bytes(&self) -> f64 {
+        // From 0: an empty sum of floating point numbers is -0.
+        self.kinds.iter().fold(0.0, |sum, kind| sum + kind.total_bytes())
     }
 
     /// The number of a kind, in the order in which they were first seen.

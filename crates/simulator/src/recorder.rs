@@ -84,6 +84,28 @@ impl Recorder {
         self.does(at, sender.0, sender.1, What::Multicast { to: to.to_vec(), message });
     }
 
+    /// A process sends a message of the application.
+    pub(crate) fn tells(&mut self, at: u64, from: NodeId, clock: Time, to: NodeId) {
+        let id = &mut self.last_id[from.index()];
+        *id += 1;
+        let id = *id;
+        self.does(at, from, Some(clock), What::Tell { to, id });
+    }
+
+    /// The message of the application at this place as it arrives.
+    pub(crate) fn hearing(&self, place: usize, from: NodeId) -> What {
+        What::Heard { from, id: self.carried[place] }
+    }
+
+    /// The message of the application with this number is lost: the one at this place, or the one
+    /// sent last.
+    pub(crate) fn loses_told(&mut self, at: u64, from: NodeId, to: NodeId, place: Option<usize>) {
+        let id = place.map_or(self.last_id[from.index()], |place| self.carried[place]);
+        let (kind, fields) = ("tell".into(), mutua_trace::Values::default());
+        let message = mutua_trace::Message { id, kind, fields };
+        self.happens(at, from, What::Drop { to, message });
+    }
+
     /// The message sent last by this process waits at this place of the wheel.
     pub(crate) fn goes_to(&mut self, place: usize, from: NodeId) {
         if self.carried.len() <= place {

@@ -6,7 +6,7 @@ use mutua_algorithms::Message;
 use serde::Serialize;
 
 use crate::{
-    Load, Plan, Quantiles, Violation,
+    Histogram, Load, Plan, Quantiles, Violation,
     world::{Client, World},
 };
 
@@ -48,6 +48,8 @@ pub struct Report {
     pub jain: f64,
     /// The most entries by others between a request and its own entry.
     pub max_bypass: u64,
+    /// Messages of the application.
+    pub tells: u64,
     /// Requests that were granted before one that had happened before them, where that is looked
     /// at.
     pub overtakings: Option<u64>,
@@ -61,6 +63,11 @@ pub struct Report {
     pub violation_count: u64,
     /// How often each property did not hold.
     pub violations_by_property: BTreeMap<&'static str, u64>,
+    /// What was looked at and did not hold, but is neither claimed nor judged; the first few of
+    /// each property.
+    pub unclaimed: Vec<Violation>,
+    /// How often each of these did not hold.
+    pub unclaimed_by_property: BTreeMap<&'static str, u64>,
     /// Deliveries, requests, leaves and timers fired, those before and after the measured time
     /// included.
     pub events: u64,
@@ -73,6 +80,16 @@ pub struct Report {
     /// The figures of every process.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub per_node: Vec<NodeReport>,
+    /// From request to entry, in nanoseconds: to be taken together with those of other runs.
+    #[serde(skip)]
+    pub waiting: Histogram,
+    /// From request to exit, in nanoseconds.
+    #[serde(skip)]
+    pub response: Histogram,
+    /// How sure one can be of this run alone, by the names of the measures: half widths of 95 %
+    /// intervals by batch means. None of a short run.
+    #[serde(skip)]
+    pub half_widths: BTreeMap<&'static str, f64>,
 }
 
 /// What a run has shown of one process.
@@ -118,9 +135,7 @@ impl Report {
                 .filter(|_| measures.entries > 0)
                 .map(|kind| (kind.name, kind.count as f64 / entries))
                 .collect(),
-            // From 0: an empty sum of floating point numbers is -0.
-            bytes_per_entry: measures.kinds.iter().fold(0.0, |sum, kind| sum + kind.total_bytes())
-                / entries,
+            bytes_per_entry: measures.bytes() / entries,
             client_delay: measures.client_delay.mean(unit).filter(|_| !always_contended),
             sync_delay: measures.sync_delay.mean(unit),
             waiting_time: measures.waiting.quantiles(unit),
@@ -132,9 +147,12 @@ impl Report {
             overtakings: world.checks.ordering.as_ref().map(|_| world.checks.overtakings),
             nonsense: measures.nonsense,
             lost: measures.lost,
-            violations: world.checks.violations.clone(),
-            violation_count: world.checks.violated,
-            violations_by_property: world.checks.violated_by.clone(),
+            tells: measures.tells,
+            violations: world.checks.violations.list.clone(),
+            violation_count: world.checks.violations.count,
+            violations_by_property: world.checks.violations.by_property.clone(),
+            unclaimed: world.checks.unclaimed.list.clone(),
+            unclaimed_by_property: world.checks.unclaimed.by_property.clone(),
             events: measures.events,
             mean_latency: plan.network.mean_latency() / 1e9,
             virtual_seconds: time,
@@ -143,8 +161,21 @@ impl Report {
                 .zip(clients)
                 .map(|(node, client)| of_node(node, client, unit))
                 .collect(),
+            waiting: measures.waiting.clone(),
+            response: measures.response.clone(),
+            half_widths: half_widths(world, unit, always_contended),
         }
     }
+}
+
+fn half_widths<M: Message>(
+    world: &World<M>,
+    unit: f64,
+    always_contended: bool,
+) -> BTreeMap<&'static str, f64> {
+    let mut half_widths = world.batches.half_widths(unit);
+    half_widths.retain(|&name, _| name != "client_delay" || !always_contended);
+    half_widths
 }
 
 fn of_node(node: u32, client: &Client, unit: f64) -> NodeReport {

@@ -6,10 +6,12 @@ use mutua_algorithms::{
 use mutua_trace::What;
 
 use crate::{
-    Load, Network, Recorder, Report, Workload,
+    Distribution, Load, Network, Recorder, Report, Workload,
+    bypass::Bypass,
     checks::Checks,
     network::Links,
     ordering::Ordering,
+    tells::{self, Tells, Told},
     workload::Clients,
     world::{Client, Event, Length, Parcel, Stage, Step, World},
 };
@@ -39,8 +41,15 @@ pub struct Plan {
     /// How many events there may be; a run that needs more ends with what it has measured by then,
     /// after a warm-up of at most a third of them.
     pub max_events: u64,
-    /// Whether to look at EM3; by default where it is claimed and N is not large.
+    /// Whether to look at EM3; by default where N is not large and it is claimed, or processes tell
+    /// each other something.
     pub ordering: Option<bool>,
+    /// How long after one message of the application each process sends the next, to anyone; by
+    /// default there are none.
+    pub tells: Option<Distribution>,
+    /// Properties that count as violated if they do not hold, claimed or not. The others that are
+    /// looked at and not claimed are listed apart.
+    pub judged: Vec<Claim>,
 }
 
 impl Plan {
@@ -56,6 +65,8 @@ impl Plan {
             drain: true,
             max_events: u64::MAX,
             ordering: None,
+            tells: None,
+            judged: Vec::new(),
         }
     }
 
@@ -75,6 +86,7 @@ impl Plan {
             return Err(StartError::new("0 entries; give at least 1"));
         }
         let fault = self.network.fault(start.processes());
+        let fault = fault.or_else(|| self.tells.as_ref().and_then(tells::fault));
         match fault.or_else(|| self.workload.fault(start.contenders())) {
             Some(fault) => Err(StartError::new(fault)),
             None => Ok(()),
@@ -94,8 +106,10 @@ pub struct Simulation<M: Mutex> {
     patience: u64,
 }
 
-/// A process beside its client, so that both are found with one look into memory.
+/// A process beside its client, and as few lines of the cache as can be: with a million of them,
+/// looking into memory is what takes time.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Node<M> {
     process: Process<M>,
     client: Client,
@@ -158,7 +172,7 @@ impl<M: Mutex> Simulation<M> {
 
     /// Whether a property was violated so far.
     pub fn is_violated(&self) -> bool {
-        self.world.checks.violated > 0
+        self.world.checks.violations.count > 0
     }
 
     /// What was measured so far.
@@ -198,20 +212,37 @@ impl<M: Mutex> Simulation<M> {
             return self.end();
         };
         self.world.now = time;
+        let of_application = matches!(event, Event::Tell { .. } | Event::Hear(_));
         match event {
             Event::Deliver(parcel) => self.deliver(place, parcel),
             Event::Request { node, incarnation } => self.request(node, incarnation),
             Event::Leave { node, incarnation } => self.leave(node, incarnation),
             Event::Burst => self.burst(),
+            Event::Tell { node } => self.tell(node),
+            Event::Hear(told) => self.hear(place, told),
             Event::Crash { node } => self.crash(node),
             Event::Restart { node } => self.restart(node),
         }
         self.world.after_event();
-        if self.world.checks.waiting > 0 && self.world.checks.inside == 0 {
-            self.world.idle_events += 1;
-            if self.world.idle_events > self.patience {
-                self.end();
-            }
+        self.look_whether_it_goes_on(of_application);
+    }
+
+    /// Ends a run in which nobody will enter any more. What applications tell each other goes on
+    /// for ever; it can let somebody in (Lamport's algorithm draws conclusions from any message),
+    /// so it counts where nothing else happens.
+    fn look_whether_it_goes_on(&mut self, of_application: bool) {
+        if self.world.checks.inside > 0 {
+            return;
+        }
+        let is_over = if self.world.checks.waiting == 0 {
+            of_application && self.world.is_all_else_at_rest()
+        } else {
+            let counts = !of_application || self.world.is_all_else_at_rest();
+            self.world.idle_events += u64::from(counts);
+            self.world.idle_events > self.patience
+        };
+        if is_over && self.world.stage != Stage::Over {
+            self.end();
         }
     }
 
@@ -230,9 +261,7 @@ impl<M: Mutex> Simulation<M> {
             return world.cannot_deliver(place, &parcel);
         }
         node.client.received += u64::from(world.measures.open);
-        if let Some(ordering) = &mut world.checks.ordering {
-            ordering.receives(to, place);
-        }
+        world.checks.receives(to, place);
         let arrival =
             world.recorder.as_ref().map(|recorder| recorder.arrival(place, from, &parcel.message));
         let fence = node.process.receive(from, sent, parcel.message, &mut self.outbox);
@@ -259,6 +288,7 @@ impl<M: Mutex> Simulation<M> {
         let fence = node.process.request(&mut self.outbox);
         self.told(who, || What::Request);
         self.perform(who, fence);
+        self.world.checks.has_asked(who);
     }
 
     fn leave(&mut self, who: NodeId, incarnation: u32) {
@@ -271,6 +301,32 @@ impl<M: Mutex> Simulation<M> {
         node.process.release(&mut self.outbox);
         self.told(who, || What::Exit);
         self.perform(who, None);
+    }
+
+    fn tell(&mut self, who: NodeId) {
+        let Node { process, client } = &self.nodes[who.index()];
+        self.world.tells(who, process.time(), client.down);
+    }
+
+    fn hear(&mut self, place: usize, told: Told) {
+        let Told { sent, from, to } = told;
+        let world = &mut self.world;
+        if let Some(tells) = &mut world.tells {
+            tells.waiting -= 1;
+        }
+        let event = [world.now, 4 << 32 | u64::from(to.0), u64::from(from.0), sent.number()];
+        world.measures.event(event);
+        let node = &mut self.nodes[to.index()];
+        if node.client.down {
+            return world.loses_told(told, Some(place));
+        }
+        world.checks.receives(to, place);
+        let arrival = world.recorder.as_ref().map(|recorder| recorder.hearing(place, from));
+        let fence = node.process.hear(from, sent, &mut self.outbox);
+        if let Some(arrival) = arrival {
+            self.told(to, || arrival);
+        }
+        self.perform(to, fence);
     }
 
     fn burst(&mut self) {
@@ -341,22 +397,37 @@ impl<M: Mutex> Node<M> {
 }
 
 fn world<M: Mutex>(plan: &Plan, start: &Start) -> World<M::Message> {
-    let claimed = M::ABOUT.claims.contains(&Claim::Ordering);
-    let small = start.processes() <= ORDERING_UP_TO;
-    let ordering = plan.ordering.unwrap_or(claimed && small);
-    let ordering = ordering.then(|| Ordering::new(start.processes() as usize));
     let length = Length {
         warm_up: plan.warm_up(),
         warm_up_events: plan.max_events / 3,
         entries: plan.entries,
         drain: plan.drain,
     };
-    World::new(
+    let mut world = World::new(
         Links::new(plan.network.clone(), start.processes(), plan.seed),
         Clients::new(plan.workload.clone(), start.contenders(), plan.seed),
-        Checks::new(ordering, claimed),
+        checks(plan, start, M::ABOUT.claims),
         length,
-    )
+    );
+    world.tells = plan.tells.map(|every| Tells::new(every, start.contenders(), plan.seed));
+    world
+}
+
+/// What every algorithm is judged by, those too that are kept to be found broken.
+const ALWAYS: [Claim; 4] = [Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence];
+
+fn checks(plan: &Plan, start: &Start, claims: &[Claim]) -> Checks {
+    let mut judged = ALWAYS.to_vec();
+    judged.extend(claims.iter().chain(&plan.judged));
+    let processes = start.processes() as usize;
+    let wanted = plan.ordering.unwrap_or_else(|| {
+        let small = start.processes() <= ORDERING_UP_TO;
+        let judged_anyway = plan.judged.contains(&Claim::Ordering);
+        judged_anyway || (small && (plan.tells.is_some() || claims.contains(&Claim::Ordering)))
+    });
+    let ordering = wanted.then(|| Ordering::new(processes));
+    let bypass = judged.contains(&Claim::BoundedBypass).then(|| Bypass::new(processes));
+    Checks::new(judged, ordering, bypass)
 }
 
 /// The Bakery's pollers need about 4 N^2 messages from one entry to the next; everyone else needs

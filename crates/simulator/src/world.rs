@@ -5,10 +5,12 @@ use mutua_trace::What;
 
 use crate::{
     Distribution, Load, Wheel,
+    batches::Batches,
     checks::{Checks, Place},
     measures::Measures,
     network::{Fate, Links},
     recorder::Recorder,
+    tells::{Tells, Told},
     workload::Clients,
 };
 
@@ -16,11 +18,26 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Event<M> {
     Deliver(Parcel<M>),
-    Request { node: NodeId, incarnation: u32 },
-    Leave { node: NodeId, incarnation: u32 },
+    Request {
+        node: NodeId,
+        incarnation: u32,
+    },
+    Leave {
+        node: NodeId,
+        incarnation: u32,
+    },
     Burst,
-    Crash { node: NodeId },
-    Restart { node: NodeId },
+    /// It is time for this process to tell another one something.
+    Tell {
+        node: NodeId,
+    },
+    Hear(Told),
+    Crash {
+        node: NodeId,
+    },
+    Restart {
+        node: NodeId,
+    },
 }
 
 /// A message under way.
@@ -35,14 +52,11 @@ pub(crate) struct Parcel<M> {
     pub(crate) kind: u8,
 }
 
-/// A process's client, and what is measured of it.
+/// A process's client, and what is measured of it. What every message touches comes first, beside
+/// the process.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Client {
-    pub(crate) requested_at: u64,
-    pub(crate) entered_at: u64,
-    pub(crate) entries_before: u64,
-    pub(crate) waited: u64,
-    pub(crate) entries: u64,
     pub(crate) sent: u64,
     pub(crate) received: u64,
     /// Counts the crashes: what was planned before one must not happen after it.
@@ -53,6 +67,11 @@ pub(crate) struct Client {
     pub(crate) down: bool,
     /// Nobody was inside or waiting when it asked.
     asked_alone: bool,
+    pub(crate) requested_at: u64,
+    pub(crate) entered_at: u64,
+    pub(crate) entries_before: u64,
+    pub(crate) waited: u64,
+    pub(crate) entries: u64,
 }
 
 /// How far a run has come.
@@ -100,6 +119,9 @@ pub(crate) struct World<M> {
     pub(crate) recorder: Option<Recorder>,
     pub(crate) links: Links,
     pub(crate) length: Length,
+    pub(crate) batches: Batches,
+    /// What processes tell each other beside the algorithm, if they do.
+    pub(crate) tells: Option<Tells>,
     /// Messages under way that are not lazy.
     pub(crate) busy: u64,
     requests: u64,
@@ -119,10 +141,12 @@ impl<M: Message> World<M> {
             wheel: Wheel::new(),
             measures: Measures::new(),
             checks,
+            batches: Batches::new(length.entries, clients.active().len() as u64),
             clients,
             recorder: None,
             links,
             length,
+            tells: None,
             busy: 0,
             requests: 0,
             left_at: None,
@@ -151,6 +175,9 @@ impl<M: Message> World<M> {
                     self.wheel.push(wish.at, request);
                 }
             }
+        }
+        for node in self.tells.as_ref().map_or(0..0, Tells::who) {
+            self.plan_to_tell(NodeId(node));
         }
     }
 
@@ -189,6 +216,9 @@ impl<M: Message> World<M> {
         if self.is_light() && self.is_warm(self.requests - 1) {
             self.open();
         }
+        if self.is_light() {
+            self.end_of_batch();
+        }
         client.phase = Phase::Requesting;
         client.requested_at = self.now;
         client.entries_before = self.measures.entries_in_all;
@@ -200,9 +230,8 @@ impl<M: Message> World<M> {
         let fence = step.fence.expect("who enters has a fence");
         let place = self.place(step.who);
         self.record(step, || What::Enter { fence: fence.number() });
-        let violated = self.checks.violations.len();
         self.checks.enters(place, fence);
-        self.record_violations(violated);
+        self.record_violations();
         self.idle_events = 0;
         let sync = self.left_at.take().map(|left| self.now - left);
         if self.measures.open {
@@ -239,6 +268,7 @@ impl<M: Message> World<M> {
         if self.is_light() {
             return;
         }
+        self.end_of_batch();
         if self.is_warm(self.measures.entries_in_all) {
             self.open();
         } else if self.stage == Stage::Measuring && self.measures.entries == self.length.entries {
@@ -290,9 +320,17 @@ impl<M: Message> World<M> {
     fn open(&mut self) {
         self.stage = Stage::Measuring;
         self.measures.open(self.now);
+        self.end_of_batch();
+    }
+
+    fn end_of_batch(&mut self) {
+        if self.measures.open && self.batches.is_due(self.measures.entries) {
+            self.batches.mark(&self.measures, self.now);
+        }
     }
 
     fn close(&mut self) {
+        self.end_of_batch();
         self.measures.close(self.now);
         self.stage = if self.length.drain { Stage::Draining } else { Stage::Over };
     }
@@ -334,7 +372,8 @@ impl<M: Message> World<M> {
         let entries = self.measures.entries_in_all;
         let is_starved = |asked_after: u64| draining && entries - asked_after > 2 * contenders;
         let (starved, stuck): (Vec<_>, Vec<_>) = waiting.partition(|&(_, since)| is_starved(since));
-        let stopped = if self.wheel.is_empty() { Claim::DeadlockFree } else { Claim::Liveness };
+        let stopped =
+            if self.is_all_else_at_rest() { Claim::DeadlockFree } else { Claim::Liveness };
         for (claim, waiting) in [(stopped, stuck), (Claim::Liveness, starved)] {
             self.waits_for_ever(claim, waiting.into_iter().map(|(node, _)| node).collect());
         }
@@ -346,9 +385,8 @@ impl<M: Message> World<M> {
             let more = if waiting.len() > 5 { ", ..." } else { "" };
             let count = waiting.len();
             let what = format!("{count} wait for ever: {}{more}", names.join(", "));
-            let violated = self.checks.violations.len();
             self.checks.violation(claim, self.place(first), what);
-            self.record_violations(violated);
+            self.record_violations();
         }
     }
 
@@ -408,9 +446,7 @@ impl<M: Message> World<M> {
         let from = parcel.from;
         self.busy += u64::from(!parcel.lazy);
         let place = self.wheel.push(at, Event::Deliver(parcel));
-        if let Some(ordering) = &mut self.checks.ordering {
-            ordering.sends(from, place);
-        }
+        self.checks.sends(from, place);
         if let Some(recorder) = &mut self.recorder {
             recorder.goes_to(place, from);
         }
@@ -427,9 +463,69 @@ impl<M: Message> World<M> {
 
     fn loses(&mut self, parcel: &Parcel<M>) {
         self.measures.lost += 1;
+        self.checks.loses(parcel.from);
         if let Some(recorder) = &mut self.recorder {
             recorder.loses(self.now, parcel.from, parcel.to, &parcel.message);
         }
+    }
+
+    // What applications do.
+
+    fn plan_to_tell(&mut self, node: NodeId) {
+        if let Some(tells) = &mut self.tells {
+            tells.waiting += 1;
+            let at = self.now + tells.gap();
+            self.wheel.push(at, Event::Tell { node });
+        }
+    }
+
+    /// A process tells another one something; if it is down, only when it is up again.
+    pub(crate) fn tells(&mut self, from: NodeId, clock: Time, down: bool) {
+        let Some(tells) = &mut self.tells else { return };
+        tells.waiting -= 1;
+        let to = tells.listener(from);
+        self.plan_to_tell(from);
+        if down {
+            return;
+        }
+        self.measures.tells += u64::from(self.measures.open);
+        self.measures.event([self.now, 3 << 32 | u64::from(from.0), u64::from(to.0), 0]);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.tells(self.now, from, clock, to);
+        }
+        let told = Told { sent: clock, from, to };
+        match self.links.send(self.now, from, to, false) {
+            Fate::Once(at) => self.put_told_under_way(at, told),
+            Fate::Twice(first, second) => {
+                self.put_told_under_way(first, told);
+                self.put_told_under_way(second, told);
+            }
+            Fate::Lost => self.loses_told(told, None),
+        }
+    }
+
+    fn put_told_under_way(&mut self, at: u64, told: Told) {
+        let place = self.wheel.push(at, Event::Hear(told));
+        if let Some(tells) = &mut self.tells {
+            tells.waiting += 1;
+        }
+        self.checks.sends(told.from, place);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.goes_to(place, told.from);
+        }
+    }
+
+    /// What was told is lost: at once, or when it finds its receiver down.
+    pub(crate) fn loses_told(&mut self, told: Told, place: Option<usize>) {
+        self.measures.lost += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.loses_told(self.now, told.from, told.to, place);
+        }
+    }
+
+    /// Whether nothing waits but what applications tell each other.
+    pub(crate) fn is_all_else_at_rest(&self) -> bool {
+        self.wheel.len() == self.tells.as_ref().map_or(0, |tells| tells.waiting)
     }
 
     fn place(&self, node: NodeId) -> Place {
@@ -442,9 +538,10 @@ impl<M: Message> World<M> {
         }
     }
 
-    fn record_violations(&mut self, since: usize) {
+    fn record_violations(&mut self) {
         if let Some(recorder) = &mut self.recorder {
-            for violation in &self.checks.violations[since..] {
+            let Checks { violations, unclaimed, .. } = &mut self.checks;
+            for violation in violations.fresh().iter().chain(unclaimed.fresh()) {
                 recorder.violation(violation);
             }
         }

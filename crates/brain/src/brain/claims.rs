@@ -7,7 +7,7 @@
 use mutua_algorithms::{Fence, Time};
 
 use super::{Brain, Standing};
-use crate::{LockId, Moment, Owner, Ticket};
+use crate::{LockId, Moment, Owner, Ticket, table::Holder};
 
 impl Brain {
     /// Keeps out of views until [`join`](Self::join). To be called before the first peer is met.
@@ -36,7 +36,8 @@ impl Brain {
     }
 
     /// Somebody who was inside with this fence in the node's last life is inside again. Only while
-    /// it is held back: the next view starts from it.
+    /// it is held back: the next view starts from it. A fence of an epoch that never was here is
+    /// nobody's.
     pub fn claim(
         &mut self,
         now: Moment,
@@ -44,12 +45,14 @@ impl Brain {
         fence: Fence,
         owner: Owner,
     ) -> Option<Ticket> {
-        if !self.held_back || self.table.entry(lock).holder.is_some() {
+        let taken = self.table.entry(lock).holder.is_some();
+        if !self.held_back || taken || fence.0.epoch() > self.epoch {
             return None;
         }
         self.raise(fence.0);
         let ticket = self.next_ticket();
-        self.table.entry(lock).hold(now, ticket, fence, owner);
+        // No entry, and none of a run: those were counted when it was let in.
+        self.table.entry(lock).holder = Some(Holder { ticket, fence, since: now, owner });
         Some(ticket)
     }
 }

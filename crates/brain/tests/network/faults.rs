@@ -49,7 +49,13 @@ impl World {
             return;
         }
         self.note(format!("{node} dies"));
-        self.inside.retain(|_, (holder, ..)| *holder != node);
+        // Some clients are processes of their own, and do not die with their node.
+        if self.dice.one_in(2) {
+            self.outlive(node);
+        } else {
+            self.places[node].survivors.clear();
+            self.inside.retain(|_, (holder, ..)| *holder != node);
+        }
         self.break_wires(|ends| ends.contains(&node));
         self.after(wait, Event::Start { node });
     }

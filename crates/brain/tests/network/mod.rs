@@ -5,6 +5,7 @@
 
 mod clients;
 mod faults;
+mod survivors;
 
 use std::{
     cmp::Reverse,
@@ -52,6 +53,8 @@ pub(crate) struct Place {
     disk: u32,
     pub(crate) locks: Vec<LockId>,
     pub(crate) clients: Vec<Client>,
+    /// Those who outlived the node that let them in, by what they are inside.
+    survivors: BTreeMap<usize, survivors::Survivor>,
     /// Which client has which ticket.
     pub(crate) tickets: BTreeMap<Ticket, usize>,
     wake: Moment,
@@ -97,6 +100,16 @@ pub(crate) enum Event {
         life: u64,
         client: usize,
         step: u64,
+    },
+    /// Somebody who outlived its node claims what it is inside, or leaves.
+    Survivor {
+        node: usize,
+        life: u64,
+        name: usize,
+    },
+    EndClaims {
+        node: usize,
+        life: u64,
     },
     Fault,
     Start {
@@ -169,6 +182,7 @@ impl World {
             disk: 0,
             locks: Vec::new(),
             clients: Vec::new(),
+            survivors: BTreeMap::new(),
             tickets: BTreeMap::new(),
             wake: Moment::NEVER,
         };
@@ -239,7 +253,8 @@ impl World {
             }
             Event::Written { node, life, epoch } => {
                 if self.is_alive(node, life) {
-                    self.places[node].disk = epoch;
+                    // An earlier one may come after it.
+                    self.places[node].disk = self.places[node].disk.max(epoch);
                     let now = self.now;
                     self.call(node, |brain| brain.written(now, epoch));
                 }
@@ -247,6 +262,16 @@ impl World {
             Event::Client { node, life, client, step } => {
                 if self.is_alive(node, life) {
                     self.on_client(node, client, step);
+                }
+            }
+            Event::Survivor { node, life, name } => {
+                if self.is_alive(node, life) {
+                    self.on_survivor(node, name);
+                }
+            }
+            Event::EndClaims { node, life } => {
+                if self.is_alive(node, life) {
+                    self.end_claims(node);
                 }
             }
             Event::Fault => self.on_fault(),
@@ -287,12 +312,16 @@ impl World {
             limits: self.scene.limits.clone(),
         };
         let mut brain = Brain::new(now, seat);
+        if !place.survivors.is_empty() {
+            brain.hold_back();
+        }
         let open = |name| brain.open(&World::name(name)).expect("a short name");
         place.locks = (0..names).map(open).collect();
         place.brain = Some(brain);
         place.tickets.clear();
         place.wake = Moment::NEVER;
         self.call(node, |_| ());
+        self.start_survivors(node);
         for to in 0..node {
             let wait = self.dice.micros(10, 2000);
             self.after(wait, Event::Dial { from: node, to });

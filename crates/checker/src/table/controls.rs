@@ -12,6 +12,12 @@ use crate::{
 pub(super) fn controls() -> Vec<Row> {
     let mut rows = vec![
         control("bakery-naive", 2, Claim::Safety, "without the variable `choosing`", |_| ()),
+        control("bakery-naive", 3, Claim::Safety, "links that keep order, 3 processes", |system| {
+            system.links = Some(Links::Fifo);
+        }),
+        control("bakery-naive", 2, Claim::Safety, "pushed registers", |system| {
+            system.setup.settings.set("registers", "push");
+        }),
         control("lamport", 2, Claim::Safety, "links that reorder", |system| {
             system.links = Some(Links::Any);
         }),
@@ -67,6 +73,7 @@ fn maekawa() -> Vec<Row> {
         without("no-failed", 5, QuorumKind::Majority, 3, "majorities of 5, 3 contend"),
         without("no-late-answer", 3, QuorumKind::Majority, 3, "3 processes in pairs"),
         without("no-late-answer", 4, QuorumKind::Grid, 4, "2 x 2 grid, all four contend"),
+        without("no-late-answer", 5, QuorumKind::Majority, 3, "majorities of 5, 3 contend"),
         without("off", 3, QuorumKind::Majority, 3, "3 processes in pairs"),
     ]
 }
@@ -105,5 +112,5 @@ fn control(
     let mut task: Task = plain(about, nodes, 1, &[broken]);
     task.first = true;
     change(&mut task.system);
-    Row { title: title.to_owned(), tasks: vec![task], broken: Some(broken) }
+    Row { broken: Some(broken), ..Row::holds(title, vec![task]) }
 }

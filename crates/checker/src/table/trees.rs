@@ -1,14 +1,8 @@
 //! Every tree.
 
-use mutua_algorithms::{About, NodeId, Structure, Topology, registry};
+use mutua_algorithms::{About, NodeId, Topology};
 
 use super::{Checked, Row, plain};
-
-/// One row for each algorithm on a tree.
-pub(super) fn rows(largest: u32) -> Vec<Row> {
-    let on_trees = registry::ALGORITHMS.iter().filter(|about| about.structure == Structure::Tree);
-    on_trees.filter(|about| !about.control).map(|about| row(about, largest)).collect()
-}
 
 /// An algorithm on all trees of up to so many processes.
 pub(super) fn row(about: &About, largest: u32) -> Row {
@@ -20,7 +14,7 @@ pub(super) fn row(about: &About, largest: u32) -> Row {
         task.system.setup.topology = Topology::Edges(edges);
         task
     });
-    Row { title, tasks: tasks.collect(), broken: None }
+    Row::holds(title, tasks.collect())
 }
 
 /// All trees over so many processes, each by its Prüfer sequence: n^(n-2) of them.

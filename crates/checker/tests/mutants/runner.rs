@@ -1,5 +1,5 @@
-//! Checks one system for one property, given as `NAME NODES ENTRIES PROPERTY`, and prints it if it
-//! is broken. It is built together with the mutants.
+//! Checks one system for one property, given as `NAME NODES ENTRIES PROPERTY`, with states merged
+//! and without, and prints it each time that it is broken. It is built together with the mutants.
 
 use std::env::args;
 
@@ -14,7 +14,7 @@ fn main() {
     let claims = [Claim::Safety, Claim::DeadlockFree, Claim::Ordering];
     let claim = claims.into_iter().find(|claim| claim.name() == property);
     let nodes = nodes.parse().expect("a number of processes");
-    let task = Task {
+    let mut task = Task {
         name: name.clone(),
         system: System::new(Setup::new(nodes), entries.parse().expect("a number of entries")),
         properties: Some(vec![claim.expect("a property")]),
@@ -24,8 +24,11 @@ fn main() {
         first: true,
         walks: None,
     };
-    let report = check(&task, &mut |_| ()).expect("the system starts");
-    for verdict in report.verdicts.iter().filter(|verdict| verdict.holds == Some(false)) {
-        println!("{}", verdict.name);
+    for (reduction, word) in [(Reduction::None, "none"), (Reduction::All, "all")] {
+        task.reduction = reduction;
+        let report = check(&task, &mut |_| ()).expect("the system starts");
+        for verdict in report.verdicts.iter().filter(|verdict| verdict.holds == Some(false)) {
+            println!("{word} {}", verdict.name);
+        }
     }
 }

@@ -11,7 +11,7 @@ mod show;
 use std::{fs, path::Path, process::ExitCode};
 
 use anyhow::{Context, Result};
-use mutua_checker::{Report, Task, Timers};
+use mutua_checker::{Report, Task};
 
 pub(crate) use arguments::Arguments;
 use progress::Line;
@@ -57,27 +57,9 @@ fn write_counterexamples(task: &Task, report: &Report, directory: &Path) -> Resu
         let scripted = task.script(verdict.name, trail)?;
         let picture = mutua_trace::diagram::svg(&scripted.played.header, &scripted.played.events);
         for (ending, text) in [("script", scripted.script.text()), ("svg", picture)] {
-            let path = directory.join(file_name(task, verdict.name, ending));
+            let path = directory.join(format!("{}.{ending}", task.file_name(verdict.name)));
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
     Ok(())
-}
-
-/// A name that tells one system from another.
-fn file_name(task: &Task, property: &str, ending: &str) -> String {
-    let mut name = format!("{}-{}", task.name, task.system.setup.nodes);
-    for (key, value) in task.system.setup.settings.iter() {
-        name += &format!("-{key}-{}", value.replace(|c: char| !c.is_alphanumeric(), "-"));
-    }
-    if task.system.links.is_some() {
-        name += "-links";
-    }
-    if task.system.timers == Timers::Any {
-        name += "-timers";
-    }
-    if !task.system.faults.is_none() {
-        name += "-faults";
-    }
-    format!("{name}-{property}.{ending}")
 }

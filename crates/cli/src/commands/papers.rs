@@ -1,12 +1,12 @@
 //! Completions and the manual page, made from the arguments themselves.
 
-use std::{io, process::ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::names;
+use crate::{names, out};
 
 /// Which page.
 #[derive(Debug, Args)]
@@ -24,13 +24,16 @@ pub(crate) struct CompletionArguments {
 
 pub(crate) fn completions(arguments: &CompletionArguments) -> Result<ExitCode> {
     let mut command = crate::Arguments::command();
-    clap_complete::generate(arguments.shell, &mut command, "mutua", &mut io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut command, "mutua", &mut script);
+    out::write_bytes(&script);
     Ok(ExitCode::SUCCESS)
 }
 
 /// The page of one command, or of `mutua` and of each of its commands, one after the other.
 pub(crate) fn man(arguments: &ManArguments) -> Result<ExitCode> {
     let command = crate::Arguments::command();
+    let mut pages = Vec::new();
     let mut parts: Vec<_> = command.get_subcommands().filter(|part| !part.is_hide_set()).collect();
     if let Some(wanted) = &arguments.command {
         let names: Vec<_> = parts.iter().map(|part| part.get_name().to_owned()).collect();
@@ -39,12 +42,13 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<ExitCode> {
             return Err(names::unknown("command", wanted, names.iter().map(String::as_str)));
         }
     } else {
-        clap_mangen::Man::new(command.clone()).render(&mut io::stdout())?;
+        clap_mangen::Man::new(command.clone()).render(&mut pages)?;
     }
     for part in parts {
         let name = format!("mutua-{}", part.get_name());
         let page = part.clone().bin_name(name.replace('-', " "));
-        clap_mangen::Man::new(page).title(name).render(&mut io::stdout())?;
+        clap_mangen::Man::new(page).title(name).render(&mut pages)?;
     }
+    out::write_bytes(&pages);
     Ok(ExitCode::SUCCESS)
 }

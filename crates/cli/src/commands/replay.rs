@@ -4,7 +4,7 @@ mod show;
 
 use std::{
     fs::{self, File},
-    io::{self, BufWriter, Write},
+    io::BufWriter,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -41,14 +41,14 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Some(name) = &arguments.name else {
         let list = if arguments.json { show::list_json()? } else { show::list() };
-        print(&list)?;
+        print!("{list}");
         return Ok(ExitCode::SUCCESS);
     };
     match find(name)? {
         Found::Script(script) => play(&script, arguments),
         Found::Trace(header, events) => {
             write_files(arguments, &header, &events)?;
-            print(&describe::trace(&header, &events))?;
+            print!("{}", describe::trace(&header, &events));
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -62,7 +62,7 @@ fn play(script: &Script, arguments: &Arguments) -> Result<ExitCode> {
     } else {
         show::play(script, &played)
     };
-    print(&shown)?;
+    print!("{shown}");
     let holds = played.failures().is_empty() && show::difference(script, &played).is_none();
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -127,12 +127,4 @@ fn write_trace(path: &Path, header: &Header, events: &[Event]) -> Result<()> {
     }
     writer.finish()?;
     Ok(())
-}
-
-/// Prints to a terminal that may be gone: `mutua replay | head` is no error.
-fn print(text: &str) -> Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        Ok(()) | Err(_) => Ok(()),
-    }
 }

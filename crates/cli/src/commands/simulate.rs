@@ -2,23 +2,29 @@
 
 mod daemon;
 mod election;
+mod merge;
 mod outcome;
 mod recording;
 mod run;
 mod show;
-mod size;
+mod unfit;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use mutua_algorithms::{About, Kind};
+use mutua_algorithms::{About, Claim, Kind};
 use mutua_simulator::{Distribution, Latency, Load, Plan, TheoryLoad, Who};
 
 use self::outcome::Outcome;
 use crate::{
-    durations, exit::usage, names, network::NetworkArguments, system::SystemArguments, workload,
-    workload::WorkloadArguments,
+    durations,
+    exit::usage,
+    names,
+    network::NetworkArguments,
+    size,
+    system::{self, SystemArguments},
+    workload::{self, WorkloadArguments},
 };
 
 /// Simulate one algorithm and compare with theory.
@@ -37,24 +43,40 @@ pub(crate) struct Arguments {
     network: NetworkArguments,
 
     /// How many entries to measure.
-    #[arg(long, value_name = "E")]
+    #[arg(long, value_name = "E", allow_hyphen_values = true,
+          value_parser = system::positive)]
     entries: Option<u64>,
 
     /// How many entries to let pass first; by default enough for the system to settle.
-    #[arg(long, value_name = "E")]
+    #[arg(long, value_name = "E", allow_hyphen_values = true,
+          value_parser = system::whole)]
     warm_up: Option<u64>,
 
     /// Where all randomness comes from.
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1, allow_hyphen_values = true,
+          value_parser = system::whole)]
     seed: u64,
 
     /// Repeat with so many seeds, from --seed on, and give 95 % confidence intervals.
-    #[arg(long, value_name = "R", default_value_t = 1)]
+    #[arg(long, value_name = "R", default_value_t = 1, allow_hyphen_values = true,
+          value_parser = system::positive)]
     runs: u64,
 
-    /// Look for requests that are granted out of order (EM3), even where it is not claimed.
+    /// Let every process tell another one something, so long after the last time: messages of the
+    /// application, of which the order of requests (EM3) speaks too.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true,
+          value_parser = durations::distribution)]
+    tells: Option<Distribution>,
+
+    /// Look for requests that are granted out of order (EM3), even where it is not claimed; what is
+    /// found is then listed apart and is no violation.
     #[arg(long)]
     order: bool,
+
+    /// Judge this property too, claimed or not: ordering, bounded-bypass. May be given several
+    /// times.
+    #[arg(long = "property", value_name = "NAME")]
+    properties: Vec<String>,
 
     /// Write what happens to this file, an event a line.
     #[arg(long, value_name = "FILE")]
@@ -69,7 +91,7 @@ pub(crate) struct Arguments {
     shrink: bool,
 
     /// With --json: the figures of every process too.
-    #[arg(long)]
+    #[arg(long, requires = "json")]
     per_node: bool,
 
     /// Print JSON.
@@ -81,15 +103,17 @@ pub(crate) struct Arguments {
     starters: Option<String>,
 
     /// Elections: who is down from the beginning.
-    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    #[arg(long, value_name = "IDS", value_delimiter = ',', value_parser = system::number)]
     crashed: Vec<u32>,
 
     /// Elections: the longest transmission that processes reckon with; by default one that holds.
-    #[arg(long, value_name = "TIME", value_parser = durations::nanoseconds)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true,
+          value_parser = durations::nanoseconds)]
     transmission: Option<u64>,
 
     /// Elections: the longest handling of a message that processes reckon with.
-    #[arg(long, value_name = "TIME", value_parser = durations::nanoseconds)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true,
+          value_parser = durations::nanoseconds)]
     handling: Option<u64>,
 
     /// Chang-Roberts: how ids stand round the ring: ascending, descending (the worst case when all
@@ -100,12 +124,13 @@ pub(crate) struct Arguments {
     /// Dijkstra's ring under a daemon (--with daemon=central, distributed or synchronous): the
     /// flags at the start, as 0,1,0,1; drawn by the seed if none are given. By messages the ring
     /// starts legitimate.
-    #[arg(long, value_name = "FLAGS", value_delimiter = ',')]
+    #[arg(long, value_name = "FLAGS", value_delimiter = ',', value_parser = system::number)]
     flags: Option<Vec<u32>>,
 
     /// Dijkstra's ring under a daemon: not settled after so many steps is a violation of
     /// convergence; by default after 1000 + 10 N^2.
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_hyphen_values = true,
+          value_parser = system::whole)]
     max_steps: Option<u64>,
 }
 
@@ -114,9 +139,6 @@ const NODES: u32 = 10;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let about = names::algorithm(&arguments.name)?;
-    if arguments.runs == 0 {
-        return Err(usage("--runs 0: give at least 1"));
-    }
     match about.kind {
         Kind::Mutex if daemon::is_asked_for(arguments, about)? => daemon::run(arguments, about),
         Kind::Mutex => mutex(arguments, about),
@@ -125,19 +147,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
-    for (given, name) in [
-        (arguments.starters.is_some(), "--starters"),
-        (!arguments.crashed.is_empty(), "--crashed"),
-        (arguments.transmission.is_some(), "--transmission"),
-        (arguments.handling.is_some(), "--handling"),
-        (arguments.ring.is_some(), "--ring"),
-    ] {
-        if given {
-            let text = format!("{name} is for elections; {} is none", about.name);
-            return Err(usage(format!("{text} (a process can be stopped by --crash ID@TIME)")));
-        }
-    }
-    daemon::refuse_without_one(arguments)?;
+    unfit::refuse(arguments, about, unfit::Run::Mutex)?;
     size::check(about, &arguments.system.setup(&arguments.name, NODES)?)?;
     let plan = plan(arguments)?;
     let outcome = run::all_seeds(arguments, about, &plan)?;
@@ -170,7 +180,20 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
     plan.warm_up = arguments.warm_up;
     plan.seed = arguments.seed;
     plan.ordering = arguments.order.then_some(true);
+    plan.tells = arguments.tells;
+    plan.judged = judged(arguments)?;
     Ok(plan)
+}
+
+/// What is judged although not every algorithm claims it; the rest always is.
+const JUDGED: [Claim; 2] = [Claim::Ordering, Claim::BoundedBypass];
+
+fn judged(arguments: &Arguments) -> Result<Vec<Claim>> {
+    let find = |name: &String| {
+        let found = JUDGED.into_iter().find(|claim| claim.name() == name);
+        found.ok_or_else(|| names::unknown("property to choose", name, JUDGED.map(Claim::name)))
+    };
+    arguments.properties.iter().map(find).collect()
 }
 
 /// The load of which theory speaks, or why it speaks of none.

@@ -5,15 +5,15 @@
 
 use std::{
     future::Future,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, BufWriter, Write},
     path::Path,
-    pin::pin,
+    pin::Pin,
     process::{Child, Command, Stdio},
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use mutua_node::Node;
+use mutua_node::{Lock, Node};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -144,7 +144,8 @@ fn wait_for_go() {
 }
 
 fn print(turns: &[Turn]) {
-    let mut out = std::io::stdout().lock();
+    // In one piece: the others may still be at it.
+    let mut out = BufWriter::new(std::io::stdout().lock());
     for (got, left) in turns {
         writeln!(out, "{got} {left}").expect("written");
     }
@@ -216,33 +217,45 @@ pub(crate) fn node_child(arguments: &[&str]) {
         node.ready().await;
         let lock = node.lock("contended");
         wait_for_go();
-        let mut turns = Vec::new();
-        let end = now() + RUN.as_nanos() as u64;
-        while now() < end {
-            let mut acquiring = pin!(lock.acquire());
-            let mut context = Context::from_waker(Waker::noop());
-            let (guard, handed_over) = match acquiring.as_mut().poll(&mut context) {
-                Poll::Ready(guard) => (guard.expect("inside"), false),
-                Poll::Pending => (acquiring.await.expect("inside"), true),
-            };
-            let got = now();
-            stay_inside(inside).await;
-            let left = now();
-            drop(guard);
-            if handed_over {
-                turns.push((got, left));
-            } else {
-                // Entered again: let the requests of the others in.
-                tokio::task::yield_now().await;
-            }
-        }
-        print(&turns);
+        let client = tokio::spawn(want_again_and_again(lock.clone(), inside));
+        print(&client.await.expect("its turns"));
         // The others may still need this node.
         drop(std::io::stdout().lock());
         let others = lock.acquire();
         let _ = tokio::time::timeout(Duration::from_millis(500), others).await;
         sleep(Duration::from_millis(300)).await;
     });
+}
+
+async fn want_again_and_again(lock: Lock, inside: Duration) -> Vec<Turn> {
+    let mut turns = Vec::new();
+    let end = now() + RUN.as_nanos() as u64;
+    while now() < end {
+        let mut acquiring = Box::pin(lock.acquire());
+        let (guard, handed_over) = match at_once(acquiring.as_mut()) {
+            Some(guard) => (guard.expect("inside"), false),
+            None => (acquiring.await.expect("inside"), true),
+        };
+        let got = now();
+        stay_inside(inside).await;
+        let left = now();
+        drop(guard);
+        if handed_over {
+            turns.push((got, left));
+        } else {
+            // Entered again: let the requests of the others in.
+            tokio::task::yield_now().await;
+        }
+    }
+    turns
+}
+
+/// What a future has to give without waiting.
+fn at_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
+    match future.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
 }
 
 fn parse<'a>(arguments: &[&'a str]) -> (usize, Duration, &'a str, Vec<&'a str>) {

@@ -1,33 +1,33 @@
 //! `mutua check --all`: the whole table.
 
-use std::{
-    io::{Write, stdout},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use mutua_checker::{
-    Report,
+    Reduction, Report, Task,
     table::{Row, deep, small},
 };
 use serde_json::{Value, json};
 
 use super::{Arguments, progress::Line, write_counterexamples};
-use crate::exit::usage;
+use crate::{exit::usage, out};
 
 /// Goes through the table. Exit code 0: everything is as expected, the controls included.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let rows = if arguments.deep { deep() } else { small() };
     let mut lines = Vec::new();
     if !arguments.json {
-        println!("{}", HEADER.trim_end());
+        println!("{}", columns("algorithm", "system", "states", "seconds", "found"));
+        let dashes = |count| "-".repeat(count);
+        let (name, system, states, time) = (dashes(21), dashes(67), dashes(11), dashes(7));
+        println!("{}", columns(&name, &system, &states, &time, &dashes(5)));
     }
     for row in rows {
         let line = check_row(row, arguments)?;
         if !arguments.json {
             println!("{}", line.text());
             // Whoever reads along in a pipe sees each row as it is done.
-            stdout().flush()?;
+            out::flush();
         }
         lines.push(line);
     }
@@ -53,9 +53,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }))
 }
 
-const HEADER: &str = "\
-algorithm              system                                                        states  seconds  found
----------------------  -------------------------------------------------------  -----------  -------  -----";
+/// One line of the table, its columns aligned.
+fn columns(algorithm: &str, system: &str, states: &str, seconds: &str, found: &str) -> String {
+    format!("{algorithm:<21}  {system:<67}  {states:>11}  {seconds:>7}  {found}")
+}
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Found {
@@ -77,18 +78,39 @@ struct Checked {
 fn check_row(row: Row, arguments: &Arguments) -> Result<Checked> {
     let mut line = Line::new();
     let mut reports = Vec::new();
+    let mut unmerged = Vec::new();
     for task in &row.tasks {
         let mut task = task.clone();
-        task.limits = arguments.limits();
-        let report = mutua_checker::check(&task, &mut |now| line.show(now))
-            .map_err(|error| usage(format!("{}: {error}", task.words())))?;
+        task.limits = arguments.limits(task.limits);
+        let mut check = |task: &Task| {
+            mutua_checker::check(task, &mut |now| line.show(now))
+                .map_err(|error| usage(format!("{}: {error}", task.words())))
+        };
+        let report = check(&task)?;
         if let Some(directory) = &arguments.counterexamples {
             write_counterexamples(&task, &report, directory)?;
         }
         reports.push(report);
+        if row.twice {
+            task.reduction = Reduction::None;
+            unmerged.push(check(&task)?);
+        }
     }
     line.clear();
-    let searches = || reports.iter().flat_map(|report| &report.searches);
+    let searches = || reports.iter().chain(&unmerged).flat_map(|report| &report.searches);
+    if row.twice {
+        return Ok(Checked {
+            states: searches().map(|search| search.states).sum(),
+            seconds: searches().map(|search| search.seconds).sum(),
+            verdict: if same(&reports, &unmerged) {
+                judge(&row, &reports)
+            } else {
+                Found::Otherwise
+            },
+            words: compared(&reports, &unmerged),
+            row,
+        });
+    }
     Ok(Checked {
         states: searches().map(|search| search.states).sum(),
         seconds: searches().map(|search| search.seconds).sum(),
@@ -96,6 +118,23 @@ fn check_row(row: Row, arguments: &Arguments) -> Result<Checked> {
         words: words(&row, &reports),
         row,
     })
+}
+
+/// Whether both found the same of every property.
+fn same(merged: &[Report], unmerged: &[Report]) -> bool {
+    let verdicts = |reports: &[Report]| -> Vec<_> {
+        let verdicts = reports.iter().flat_map(|report| &report.verdicts);
+        verdicts.map(|verdict| (verdict.name, verdict.holds)).collect()
+    };
+    verdicts(merged) == verdicts(unmerged)
+}
+
+fn compared(merged: &[Report], unmerged: &[Report]) -> String {
+    let states = |reports: &[Report]| -> u64 {
+        reports.iter().flat_map(|report| &report.searches).map(|search| search.states).sum()
+    };
+    let found = if same(merged, unmerged) { "the same" } else { "OTHER VERDICTS" };
+    format!("{found} with {} states merged to {}", states(unmerged), states(merged))
 }
 
 fn judge(row: &Row, reports: &[Report]) -> Found {
@@ -156,14 +195,9 @@ impl Checked {
             Found::Otherwise => "NOT AS EXPECTED: ",
             Found::Nothing => "unfinished: ",
         };
-        format!(
-            "{:<21}  {:<55}  {:>11}  {:>7.1}  {mark}{}",
-            self.row.tasks[0].name,
-            self.system(),
-            self.states,
-            self.seconds,
-            self.words
-        )
+        let found = format!("{mark}{}", self.words);
+        let (states, seconds) = (self.states.to_string(), format!("{:.1}", self.seconds));
+        columns(&self.row.tasks[0].name, &self.system(), &states, &seconds, &found)
     }
 
     fn json(&self) -> Value {

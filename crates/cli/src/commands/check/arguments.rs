@@ -96,6 +96,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "STEPS")]
     depth: Option<usize>,
 
+    /// Look only at runs in which a step is put off at most so often. Without a delay the first
+    /// step of a fixed order is taken (clients by their ids, then links by theirs); taking the next
+    /// one instead costs one.
+    #[arg(long, value_name = "COUNT", conflicts_with = "walks")]
+    delays: Option<u32>,
+
     /// Do not search, but run so many times at random, by priorities; for systems that are too
     /// large.
     #[arg(long, value_name = "RUNS")]
@@ -165,6 +171,12 @@ impl Arguments {
                 "process {node} cannot contend; the processes are 0 to {highest}"
             )));
         }
+        let nobody = system.contenders.as_ref().is_some_and(Vec::is_empty) || self.entries == 0;
+        if nobody && self.restarts == 0 {
+            return Err(usage(
+                "nobody contends, so nothing can go wrong; at least one contender and one entry",
+            ));
+        }
         Ok(Task {
             name: about.name.to_owned(),
             system,
@@ -173,7 +185,7 @@ impl Arguments {
                 ReductionArgument::None => Reduction::None,
                 ReductionArgument::All => Reduction::All,
             },
-            limits: self.limits(),
+            limits: self.limits(Limits::default()),
             // With timers that run out at any time, messages can pile up for ever.
             first: self.first || matches!(self.timers, TimersArgument::Any),
             walks: self.walks.map(|runs| Walks {
@@ -194,15 +206,16 @@ impl Arguments {
         }
     }
 
-    /// How far to go.
-    pub(crate) fn limits(&self) -> Limits {
-        let usual = Limits::default();
+    /// How far to go, where nothing else is asked for: as far as this.
+    pub(crate) fn limits(&self, usual: Limits) -> Limits {
         Limits {
-            states: self.max_states,
-            bytes: self.max_memory,
-            seconds: self.time,
-            depth: self.depth,
+            states: self.max_states.or(usual.states),
+            bytes: self.max_memory.or(usual.bytes),
+            seconds: self.time.or(usual.seconds),
+            depth: self.depth.or(usual.depth),
+            delays: self.delays.or(usual.delays),
             threads: self.threads.unwrap_or(usual.threads),
+            ..usual
         }
     }
 

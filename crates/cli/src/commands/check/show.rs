@@ -1,6 +1,6 @@
 //! What a check has found, for people and for programs.
 
-use mutua_checker::{Report, Search, Task, Trail, Verdict};
+use mutua_checker::{Report, Search, Stop, Task, Trail, Verdict};
 use serde_json::{Value, json};
 
 /// The report as one object.
@@ -65,8 +65,10 @@ pub(crate) fn text(task: &Task, report: &Report) -> String {
     for verdict in &report.verdicts {
         text += &verdict_text(verdict);
     }
+    let whole = report.searches.first().is_some_and(|search| search.stopped.is_none());
+    let never = if whole { "never happens" } else { "not seen" };
     for goal in report.goals.iter().filter(|goal| !goal.reached) {
-        text += &format!("  never happens       {}\n", goal.name);
+        text += &format!("  {never:<18}  {}\n", goal.name);
     }
     let mut told: Vec<Vec<String>> = Vec::new();
     for verdict in &report.verdicts {
@@ -75,7 +77,9 @@ pub(crate) fn text(task: &Task, report: &Report) -> String {
         if told.contains(&steps) {
             text += &format!("\nThe same run breaks {}.\n", verdict.name);
         } else {
-            let how = if task.walks.is_some() { "A run" } else { "A shortest run" };
+            // A circle in which all that must happen happens is not the shortest there is.
+            let round = trail.cycle.is_some() && trail.flags.is_none();
+            let how = if task.walks.is_some() || round { "A run" } else { "A shortest run" };
             text += &format!("\n{how} that breaks {}:\n{}", verdict.name, trail_text(trail));
             told.push(steps);
         }
@@ -94,32 +98,38 @@ fn search_text(search: &Search) -> String {
         );
     }
     let mut text = format!(
-        "  {} states, {} steps, depth {}, {:.2} s, {:.2} million states/s, {:.0} bytes a state  \
-         ({})\n",
+        "  {} states, {} steps, depth {}, {:.2} s, {:.2} million states/s, {:.1} MiB, {:.0} bytes a \
+         state  ({})\n",
         search.states,
         search.steps,
         search.depth,
         search.seconds,
         search.states as f64 / search.seconds.max(1e-9) / 1e6,
+        search.bytes as f64 / f64::from(1 << 20),
         search.bytes as f64 / search.states.max(1) as f64,
         search.properties.join(", "),
     );
     if let Some(stop) = search.stopped {
-        let covered = if search.is_limited() && search.states > 0 {
-            format!("; every run of fewer than {} steps is covered", search.depth)
-        } else {
-            String::new()
-        };
-        text += &format!("    not all: {}{covered}\n", stop.words());
+        text += &format!("    not all: {}{}\n", stop.words(), covered(search, stop));
     }
     text
+}
+
+/// How far a search came that was not finished.
+fn covered(search: &Search, stop: Stop) -> String {
+    match stop {
+        Stop::States | Stop::Memory | Stop::Time | Stop::Depth => {
+            format!("; every run of fewer than {} steps is covered", search.depth)
+        }
+        Stop::Delays(_) | Stop::Found | Stop::Walked(_) => String::new(),
+    }
 }
 
 fn verdict_text(verdict: &Verdict) -> String {
     let found = match (verdict.holds, &verdict.trail) {
         (Some(true), _) => "holds".to_owned(),
         (Some(false), Some(trail)) => format!("VIOLATED in {} steps", trail.steps.len()),
-        (Some(false), None) => "VIOLATED".to_owned(),
+        (Some(false), None) => "VIOLATED; the limits ended the search for a run".to_owned(),
         (None, _) => "not decided".to_owned(),
     };
     let claim = if verdict.claimed { "" } else { "  (not claimed)" };

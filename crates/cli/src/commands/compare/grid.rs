@@ -6,7 +6,7 @@ use mutua_simulator::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::durations;
+use crate::{durations, parallel, size};
 
 /// One system under one load.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -131,6 +131,10 @@ impl Cell {
     }
 
     fn plan(&self, effort: &Effort) -> Result<Plan, String> {
+        let fits = |about| size::refusal(about, &Setup::new(self.nodes), parallel::workers());
+        if let Some(why) = registry::about(&self.algorithm).and_then(fits) {
+            return Err(why);
+        }
         let hold = durations::distribution(&self.hold)?;
         let latency = durations::distribution(&self.latency)?;
         let workload = match self.load {
@@ -201,6 +205,14 @@ mod tests {
         assert!(cut.messages.is_none() && cut.sync_delay.is_none() && cut.jain.is_none());
         let whole = cell("le-lann", 30).measure(&effort);
         assert!(!whole.cut_off && whole.messages.is_some(), "{whole:?}");
+    }
+
+    #[test]
+    fn a_cell_that_does_not_fit_into_memory_is_left_out_with_a_note() {
+        let effort = Effort { entries: 10, runs: 1, seed: 1, max_events: 50_000 };
+        let refused = cell("lamport", 100_000).measure(&effort).refused.expect("a reason");
+        assert!(refused.contains("give fewer nodes"), "{refused}");
+        assert!(cell("raymond", 1000).measure(&effort).refused.is_none());
     }
 
     #[test]

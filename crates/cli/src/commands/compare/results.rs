@@ -2,8 +2,8 @@
 //! missing, on all cores.
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{BufRead, BufReader, Write},
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
     path::Path,
 };
 
@@ -42,18 +42,15 @@ pub(super) fn all(cells: Vec<Cell>, effort: Effort, file: &Path) -> Result<Vec<R
 
 /// Lines that do not fit (a line cut in the middle, another version) are measured anew.
 fn read(file: &Path, effort: &Effort) -> Vec<Row> {
-    let Ok(file) = File::open(file) else { return Vec::new() };
-    let lines = BufReader::new(file).lines().map_while(Result::ok);
-    let rows = lines.filter_map(|line| serde_json::from_str::<Row>(&line).ok());
+    let Ok(bytes) = fs::read(file) else { return Vec::new() };
+    let lines = bytes.split(|&byte| byte == b'\n');
+    let rows = lines.filter_map(|line| serde_json::from_slice::<Row>(line).ok());
     rows.filter(|row| row.version == VERSION && row.effort == *effort).collect()
 }
 
 fn measure(cells: &[Cell], effort: Effort, file: &Path) -> Result<Vec<Row>> {
-    let mut file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(file)
-        .with_context(|| format!("cannot write to `{}`", file.display()))?;
+    let mut file =
+        append_to(file).with_context(|| format!("cannot write to `{}`", file.display()))?;
     let bar = progress_bar(cells.len());
     let mut rows = Vec::new();
     parallel::each(
@@ -73,9 +70,51 @@ fn measure(cells: &[Cell], effort: Effort, file: &Path) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// Opens the file for more lines. After one that was cut in the middle the next begins anew, or it
+/// would be lost too.
+fn append_to(file: &Path) -> io::Result<File> {
+    let is_cut = fs::read(file).is_ok_and(|bytes| bytes.last().is_some_and(|&last| last != b'\n'));
+    let mut file = OpenOptions::new().create(true).append(true).open(file)?;
+    if is_cut {
+        writeln!(file)?;
+    }
+    Ok(file)
+}
+
 fn progress_bar(cells: usize) -> ProgressBar {
     let bar = ProgressBar::new(cells as u64);
     let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} cells, {msg}, {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::grid::CellLoad, *};
+
+    #[test]
+    fn a_line_that_was_cut_costs_one_cell_and_no_other() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("results.jsonl");
+        let effort = Effort { entries: 20, runs: 1, seed: 1, max_events: 10_000 };
+        let cell = |nodes| Cell {
+            algorithm: "central".to_owned(),
+            nodes,
+            load: CellLoad::Light,
+            hold: "1ms".to_owned(),
+            latency: "1ms".to_owned(),
+        };
+        let cells: Vec<_> = [2, 3, 4].map(cell).into();
+        let lines = |text: &str| text.lines().count();
+        all(cells.clone(), effort, &file).expect("they are measured");
+        let whole = fs::read_to_string(&file).expect("a file");
+        assert_eq!(lines(&whole), 3);
+        fs::write(&file, &whole[..whole.len() - 40]).expect("it can be cut");
+        assert_eq!(read(&file, &effort).len(), 2);
+        assert_eq!(all(cells.clone(), effort, &file).expect("one is measured").len(), 3);
+        assert_eq!(read(&file, &effort).len(), 3);
+        assert_eq!(lines(&fs::read_to_string(&file).expect("a file")), 4);
+        all(cells, effort, &file).expect("nothing is missing");
+        assert_eq!(lines(&fs::read_to_string(&file).expect("a file")), 4);
+    }
 }

@@ -7,7 +7,7 @@ use mutua_algorithms::About;
 use mutua_simulator::{Interval, RingPlan, RingReport, Violation, combined, settle};
 use serde::Serialize;
 
-use super::{Arguments, NODES};
+use super::{Arguments, NODES, unfit};
 use crate::exit::usage;
 
 /// What `--json` prints.
@@ -44,21 +44,8 @@ pub(super) fn is_asked_for(arguments: &Arguments, about: &About) -> Result<bool>
     Ok(about.name == "dijkstra" && daemon.is_some_and(|daemon| daemon != "messages"))
 }
 
-/// Refuses the options that only mean something under a daemon.
-pub(super) fn refuse_without_one(arguments: &Arguments) -> Result<()> {
-    for (given, name) in
-        [(arguments.flags.is_some(), "--flags"), (arguments.max_steps.is_some(), "--max-steps")]
-    {
-        if given {
-            let daemons = "dijkstra --with daemon=central, distributed or synchronous";
-            return Err(usage(format!("{name} is for {daemons}")));
-        }
-    }
-    Ok(())
-}
-
 pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
-    refuse_what_needs_messages(arguments)?;
+    unfit::refuse(arguments, about, unfit::Run::Daemon)?;
     let mut setup = arguments.system.setup(&arguments.name, NODES)?;
     if let (None, Some(flags)) = (arguments.system.nodes, &arguments.flags) {
         setup.nodes = u32::try_from(flags.len())?;
@@ -70,7 +57,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
         seed: arguments.seed,
     };
     let runs = (0..arguments.runs).map(|number| {
-        let seed = plan.seed + number;
+        let seed = plan.seed.wrapping_add(number);
         settle(&RingPlan { seed, ..plan.clone() }).map_err(|error| usage(error.to_string()))
     });
     let reports = runs.collect::<Result<Vec<_>>>()?;
@@ -87,27 +74,6 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     let words = super::without(&words, &super::SEEDS).join(" ");
     eprintln!("replay: mutua {words} --seed {}", failed.seed);
     Ok(ExitCode::FAILURE)
-}
-
-fn refuse_what_needs_messages(arguments: &Arguments) -> Result<()> {
-    for (given, name) in [
-        (arguments.entries.is_some(), "--entries"),
-        (arguments.warm_up.is_some(), "--warm-up"),
-        (arguments.trace.is_some(), "--trace"),
-        (arguments.diagram.is_some(), "--diagram"),
-        (arguments.shrink, "--shrink"),
-        (arguments.order, "--order"),
-        (arguments.per_node, "--per-node"),
-        (!arguments.workload.requests.is_empty(), "--requests"),
-        (arguments.starters.is_some(), "--starters"),
-        (!arguments.crashed.is_empty(), "--crashed"),
-    ] {
-        if given {
-            let text = format!("{name} does not go with a daemon: it runs until the ring settles");
-            return Err(usage(format!("{text}, without messages; see daemon=messages")));
-        }
-    }
-    Ok(())
 }
 
 fn json<'a>(plan: &'a RingPlan, reports: &'a [RingReport]) -> Json<'a> {

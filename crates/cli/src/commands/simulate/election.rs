@@ -9,8 +9,8 @@ use mutua_simulator::{
 };
 use serde::Serialize;
 
-use super::{Arguments, NODES, recording::Recording};
-use crate::{durations, exit::usage};
+use super::{Arguments, NODES, recording::Recording, unfit};
+use crate::{durations, exit::usage, size};
 
 /// What `--json` prints: the first run, messages and turn-around being means over several.
 #[derive(Serialize)]
@@ -29,15 +29,12 @@ struct Json {
 }
 
 pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
-    if arguments.entries.is_some() || arguments.warm_up.is_some() {
-        return Err(usage(format!("--entries and --warm-up are not for {}", about.name)));
-    }
-    super::daemon::refuse_without_one(arguments)?;
-    super::size::check(about, &arguments.system.setup(&arguments.name, NODES)?)?;
+    unfit::refuse(arguments, about, unfit::Run::Election)?;
+    size::check(about, &arguments.system.setup(&arguments.name, NODES)?)?;
     let plan = plan(arguments)?;
     let mut reports = Vec::new();
     for number in 0..arguments.runs {
-        let mut plan = ElectionPlan { seed: plan.seed + number, ..plan.clone() };
+        let mut plan = ElectionPlan { seed: plan.seed.wrapping_add(number), ..plan.clone() };
         plan.setup.ring = ring(arguments, about, &plan)?;
         let recording = if number == 0 { Recording::new(arguments)? } else { None };
         let report = match &recording {

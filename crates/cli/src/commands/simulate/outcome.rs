@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use mutua_algorithms::About;
-use mutua_simulator::{
-    Expected, Interval, Plan, Quantiles, Report, Theory, TheoryLoad, combined, theory,
-};
+use mutua_simulator::{Expected, Interval, Plan, Report, Theory, TheoryLoad, theory};
 use serde::Serialize;
+
+use super::merge::merged;
 
 /// What all seeds together have shown.
 pub(super) struct Outcome {
@@ -89,7 +89,9 @@ pub(super) struct Json<'a> {
     theory: &'a Theory,
     #[serde(skip_serializing_if = "Option::is_none")]
     no_theory: Option<&'static str>,
-    /// Means with 95 % confidence intervals, over several seeds.
+    /// `seeds`, or for a single run `batch means`.
+    interval_method: &'static str,
+    /// Means with 95 % confidence intervals.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     intervals: BTreeMap<&'static str, Interval>,
 }
@@ -112,10 +114,14 @@ impl Outcome {
         failed.map(|report| report.seed)
     }
 
-    /// A measure over all seeds.
+    /// A measure over all seeds; of a single run, with the interval that its parts give.
     pub(super) fn interval(&self, measure: &Measure) -> Option<Interval> {
         let samples: Vec<_> = self.reports.iter().filter_map(measure.of).collect();
-        Interval::of(&samples)
+        let mut interval = Interval::of(&samples)?;
+        if let [single] = self.reports.as_slice() {
+            interval.half_width = single.half_widths.get(measure.name).copied();
+        }
+        Some(interval)
     }
 
     pub(super) fn events(&self) -> u64 {
@@ -126,51 +132,14 @@ impl Outcome {
         self.events() as f64 / self.time.as_secs_f64().max(1e-9)
     }
 
-    /// All runs as one report: means, the worst bypass, every violation.
+    /// All runs as one report.
     pub(super) fn merged(&self) -> Report {
-        let mut merged = self.reports[0].clone();
-        let mean = |of: fn(&Report) -> Option<f64>| {
-            let samples: Vec<_> = self.reports.iter().filter_map(of).collect();
-            Interval::of(&samples).map(|interval| interval.mean)
-        };
-        // Without a single entry there is no figure; JSON shows null.
-        let mean_of = |of| mean(of).unwrap_or(f64::NAN);
-        merged.messages_per_entry = mean_of(|report| Some(report.messages_per_entry));
-        merged.multicasts_per_entry = mean_of(|report| Some(report.multicasts_per_entry));
-        merged.bytes_per_entry = mean_of(|report| Some(report.bytes_per_entry));
-        merged.client_delay = mean(|report| report.client_delay);
-        merged.sync_delay = mean(|report| report.sync_delay);
-        merged.throughput = mean_of(|report| Some(report.throughput));
-        merged.utilisation = mean_of(|report| Some(report.utilisation));
-        merged.jain = mean_of(|report| Some(report.jain));
-        merged.waiting_time = self.mean_quantiles(|report| report.waiting_time);
-        merged.response_time = self.mean_quantiles(|report| report.response_time);
-        let reports = || self.reports.iter();
-        merged.entries = reports().map(|report| report.entries).sum();
-        merged.max_bypass = reports().map(|report| report.max_bypass).max().unwrap_or(0);
-        merged.violations = reports().flat_map(|report| report.violations.clone()).collect();
-        merged.violation_count = reports().map(|report| report.violation_count).sum();
-        merged.violations_by_property = BTreeMap::new();
-        for (property, count) in reports().flat_map(|report| &report.violations_by_property) {
-            *merged.violations_by_property.entry(property).or_default() += count;
-        }
-        merged.trace_hash = combined(reports().map(|report| report.trace_hash.as_str()));
-        merged.events = self.events();
-        merged
+        merged(&self.reports)
     }
 
-    /// Quantiles over all runs: the mean of each, the longest of all.
-    fn mean_quantiles(&self, of: impl Fn(&Report) -> Option<Quantiles>) -> Option<Quantiles> {
-        let all: Vec<_> = self.reports.iter().filter_map(of).collect();
-        let mean =
-            |figure: fn(&Quantiles) -> f64| all.iter().map(figure).sum::<f64>() / all.len() as f64;
-        (!all.is_empty()).then(|| Quantiles {
-            mean: mean(|times| times.mean),
-            p50: mean(|times| times.p50),
-            p90: mean(|times| times.p90),
-            p99: mean(|times| times.p99),
-            max: all.iter().map(|times| times.max).fold(0.0, f64::max),
-        })
+    /// What the intervals rest on.
+    pub(super) fn interval_method(&self) -> &'static str {
+        if self.reports.len() > 1 { "seeds" } else { "batch means" }
     }
 
     pub(super) fn json(&self, per_node: bool) -> Json<'_> {
@@ -178,8 +147,10 @@ impl Outcome {
         if !per_node {
             report.per_node.clear();
         }
-        let several = self.reports.len() > 1;
-        let intervals = MEASURES.iter().filter(|_| several);
+        let known = |measure: &Measure| {
+            let interval = self.interval(measure)?;
+            interval.half_width.map(|_| (measure.name, interval))
+        };
         Json {
             report,
             runs: self.reports.len(),
@@ -187,9 +158,8 @@ impl Outcome {
             events_per_second: self.events_per_second(),
             theory: &self.theory,
             no_theory: self.no_theory,
-            intervals: intervals
-                .filter_map(|measure| Some((measure.name, self.interval(measure)?)))
-                .collect(),
+            interval_method: self.interval_method(),
+            intervals: MEASURES.iter().filter_map(known).collect(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 use mutua_algorithms::{About, Claim};
-use mutua_simulator::{Expected, Interval, Load, Meaning, Plan, Quantiles, Report};
+use mutua_simulator::{Expected, Interval, Load, Meaning, Plan, Quantiles, Report, Violation};
 
 use super::outcome::{MEASURES, Outcome};
 use crate::durations;
@@ -19,16 +19,30 @@ pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
             line(&mut text, name, &quantiles(&times));
         }
     }
+    let intervals = match outcome.reports.len() {
+        1 => "from the means of up to 20 parts of the run".to_owned(),
+        runs => format!("over {runs} seeds"),
+    };
+    line(&mut text, "intervals", &intervals);
     if let Some(why) = outcome.no_theory {
         line(&mut text, "theory", &format!("silent: {why}"));
     }
+    for hint in &outcome.theory.hints {
+        line(&mut text, "mind", hint);
+    }
     let kinds = merged.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count:.3}"));
     line(&mut text, "messages", &kinds.collect::<Vec<_>>().join(", "));
+    if plan.tells.is_some() {
+        line(&mut text, "application", &format!("{} messages of its own", merged.tells));
+    }
     line(&mut text, "most bypassed", &format!("{} entries by others", merged.max_bypass));
     line(&mut text, "checks", &checks(about, plan, &merged));
-    for violation in merged.violations.iter().take(5) {
-        let at = durations::show(violation.at as f64);
-        line(&mut text, violation.property.name(), &format!("at {at}: {}", violation.what));
+    for violation in first_of_each(&merged.violations) {
+        line(&mut text, violation.property.name(), &found(violation));
+    }
+    for violation in first_of_each(&merged.unclaimed) {
+        let found = format!("{} (not claimed)", found(violation));
+        line(&mut text, violation.property.name(), &found);
     }
     let events = format!(
         "{} at {:.2} million per second, trace {}",
@@ -43,6 +57,19 @@ pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
 fn line(text: &mut String, name: &str, value: &str) {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{name:<15} {value}");
+}
+
+/// The first three of every property.
+fn first_of_each(violations: &[Violation]) -> impl Iterator<Item = &Violation> {
+    violations.iter().enumerate().filter_map(|(place, violation)| {
+        let earlier = &violations[..place];
+        let same = earlier.iter().filter(|other| other.property == violation.property);
+        (same.count() < 3).then_some(violation)
+    })
+}
+
+fn found(violation: &Violation) -> String {
+    format!("at {}: {}", durations::show(violation.at as f64), violation.what)
 }
 
 fn situation(plan: &Plan, outcome: &Outcome) -> String {
@@ -130,7 +157,12 @@ fn checks(about: &About, plan: &Plan, merged: &Report) -> String {
         Some(count) => format!("order (EM3) broken {count} times"),
     };
     let state = match merged.violation_count {
-        0 => "one inside at a time, nobody waits for ever, the fence grows".to_owned(),
+        0 => {
+            let bounded = about.claims.contains(&Claim::BoundedBypass)
+                || plan.judged.contains(&Claim::BoundedBypass);
+            let bounded = if bounded { ", nobody is passed twice by one" } else { "" };
+            format!("one inside at a time, nobody waits for ever, the fence grows{bounded}")
+        }
         count => {
             let kinds = merged.violations_by_property.iter();
             let kinds: Vec<_> = kinds.map(|(name, count)| format!("{name} {count}")).collect();

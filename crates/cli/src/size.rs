@@ -24,18 +24,23 @@ const LINEAR: [&str; 7] = [
 ];
 
 /// Refuses a system that is estimated not to fit.
-pub(super) fn check(about: &About, setup: &Setup) -> Result<()> {
-    let estimate = estimate(about, setup);
-    if estimate <= LIMIT {
-        return Ok(());
-    }
-    Err(usage(format!(
-        "{} with {} processes would take about {:.0} GiB, the limit is {:.0} GiB; give fewer nodes",
-        about.name,
-        setup.nodes,
-        estimate / GIB,
-        LIMIT / GIB,
-    )))
+pub(crate) fn check(about: &About, setup: &Setup) -> Result<()> {
+    refusal(about, setup, 1).map_or(Ok(()), |why| Err(usage(why)))
+}
+
+/// Why a system does not fit where so many are simulated side by side, if so.
+pub(crate) fn refusal(about: &About, setup: &Setup, at_once: usize) -> Option<String> {
+    let (estimate, limit) = (estimate(about, setup), LIMIT / at_once as f64);
+    (estimate > limit).then(|| {
+        format!(
+            "{} with {} processes would take about {:.0} GiB, the limit is {:.0} GiB; give fewer \
+             nodes",
+            about.name,
+            setup.nodes,
+            estimate / GIB,
+            limit / GIB,
+        )
+    })
 }
 
 fn estimate(about: &About, setup: &Setup) -> f64 {

@@ -1,0 +1,142 @@
+//! Merging states and leaving out orders of steps changes no verdict: every algorithm and control,
+//! every variant, links of both kinds, faults and timers, with and without.
+//!
+//! What is too large here is compared by `mutua check --all --deep`.
+
+use mutua_algorithms::{About, Claim, Kind, Links, Setup, registry};
+use mutua_checker::{Faults, Limits, Reduction, Report, System, Task, Timers, check};
+
+/// More states than this are for the deep table.
+const MOST: u64 = 30_000;
+
+/// An algorithm as it is, and each of its variants.
+fn setups(about: &About, nodes: u32) -> Vec<Setup> {
+    let mut setups = vec![Setup::new(nodes)];
+    for choice in about.options.iter().filter(|choice| choice.key != "daemon") {
+        for variant in &choice.values[1..] {
+            let mut setup = Setup::new(nodes);
+            setup.settings.set(choice.key, variant.name);
+            setups.push(setup);
+        }
+    }
+    setups
+}
+
+fn faults(kind: Kind) -> Vec<Faults> {
+    let none = Faults::default();
+    let mut faults = vec![none, Faults { crashes: 1, ..none }, Faults { losses: 1, ..none }];
+    match kind {
+        Kind::Mutex => faults.push(Faults { duplicates: 1, ..none }),
+        Kind::Election => faults.push(Faults { crashes: 1, restarts: 1, ..none }),
+    }
+    faults
+}
+
+fn systems(about: &About) -> Vec<System> {
+    let mut systems = Vec::new();
+    for (nodes, entries) in [(2, 1), (2, 2), (3, 1)] {
+        for setup in setups(about, nodes) {
+            for links in [Links::Fifo, Links::Any] {
+                for faults in faults(about.kind) {
+                    for timers in [Timers::Bounded, Timers::Any] {
+                        if about.kind == Kind::Mutex && timers == Timers::Any {
+                            continue;
+                        }
+                        let mut system = System::new(setup.clone(), entries);
+                        system.links = Some(links);
+                        system.faults = faults;
+                        system.timers = timers;
+                        systems.push(system);
+                    }
+                }
+            }
+        }
+    }
+    systems
+}
+
+fn properties(kind: Kind) -> Vec<Claim> {
+    match kind {
+        Kind::Mutex => vec![
+            Claim::Safety,
+            Claim::DeadlockFree,
+            Claim::Liveness,
+            Claim::Fence,
+            Claim::Ordering,
+            Claim::BoundedBypass,
+        ],
+        Kind::Election => vec![Claim::Agreement, Claim::Termination],
+    }
+}
+
+fn run(about: &About, system: &System, reduction: Reduction) -> Option<Report> {
+    let task = Task {
+        name: about.name.to_owned(),
+        system: system.clone(),
+        properties: Some(properties(about.kind)),
+        reduction,
+        limits: Limits { states: Some(MOST), threads: 1, ..Limits::default() },
+        first: false,
+        walks: None,
+    };
+    // A variant that needs more than its name (a file of sets) does not start.
+    check(&task, &mut |_| ()).ok()
+}
+
+fn is_whole(report: &Report) -> bool {
+    report.searches.iter().all(|search| !search.is_limited())
+}
+
+fn verdicts(report: &Report) -> Vec<(&'static str, Option<bool>, Option<usize>)> {
+    let steps = |verdict: &mutua_checker::Verdict| verdict.trail.as_ref().map(|t| t.steps.len());
+    report.verdicts.iter().map(|verdict| (verdict.name, verdict.holds, steps(verdict))).collect()
+}
+
+/// How many systems were compared, how many verdicts said broken, and in how many the reduction
+/// left something out.
+#[derive(Debug, Default)]
+struct Tally {
+    compared: u32,
+    broken: u32,
+    smaller: u32,
+}
+
+fn compare(algorithms: impl Iterator<Item = &'static About>) -> Tally {
+    let mut tally = Tally::default();
+    for about in algorithms {
+        for system in systems(about) {
+            let Some(all) = run(about, &system, Reduction::None).filter(is_whole) else { continue };
+            let merged = run(about, &system, Reduction::All).expect("it starts");
+            assert_eq!(verdicts(&merged), verdicts(&all), "{}: {system:?}", about.name);
+            tally.compared += 1;
+            tally.broken += u32::from(all.is_violated());
+            let fewer = |(merged, all): (&mutua_checker::Search, &mutua_checker::Search)| {
+                assert!(merged.states <= all.states, "{}: {system:?}", about.name);
+                merged.states < all.states
+            };
+            tally.smaller += u32::from(merged.searches.iter().zip(&all.searches).any(fewer));
+        }
+    }
+    tally
+}
+
+fn half(place: usize) -> impl Iterator<Item = &'static About> {
+    let all = registry::ALGORITHMS.iter().copied().enumerate();
+    all.filter(move |(other, _)| other % 2 == place).map(|(_, about)| about)
+}
+
+// Two tests, for two cores.
+
+#[test]
+fn no_verdict_is_lost_by_merging_in_one_half_of_the_algorithms() {
+    let tally = compare(half(0));
+    println!("{tally:?}");
+    assert!(tally.compared > 200 && tally.broken > 100 && tally.smaller > 20, "{tally:?}");
+}
+
+#[test]
+fn no_verdict_is_lost_by_merging_in_the_other_half() {
+    let tally = compare(half(1));
+    println!("{tally:?}");
+    assert!(tally.compared > 200 && tally.broken > 100 && tally.smaller > 20, "{tally:?}");
+}

@@ -1,0 +1,56 @@
+//! Printing, for all commands: `print!`, `println!` and `eprintln!` as this program means them.
+//!
+//! The standard ones panic when nobody reads any more, as in `mutua algorithms | head`. These have
+//! the same names, so that no command can forget it: once standard output is closed, the program
+//! ends quietly, and what cannot be said on standard error is not said.
+
+use std::{
+    fmt,
+    io::{self, ErrorKind, Write},
+};
+
+use crate::exit;
+
+macro_rules! print {
+    ($($text:tt)*) => { $crate::out::write(format_args!($($text)*)) };
+}
+
+macro_rules! println {
+    ($($text:tt)*) => { $crate::out::write(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+macro_rules! eprint {
+    ($($text:tt)*) => { $crate::out::complain(format_args!($($text)*)) };
+}
+
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::out::complain(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// Writes to standard output, or ends the program if that cannot be.
+pub(crate) fn write(text: fmt::Arguments<'_>) {
+    io::stdout().write_fmt(text).unwrap_or_else(|error| end(&error));
+}
+
+/// The same with what is made elsewhere.
+pub(crate) fn write_bytes(bytes: &[u8]) {
+    io::stdout().write_all(bytes).unwrap_or_else(|error| end(&error));
+}
+
+/// Lets whoever reads along see what was written.
+pub(crate) fn flush() {
+    io::stdout().flush().unwrap_or_else(|error| end(&error));
+}
+
+/// Writes to standard error, if there is one.
+pub(crate) fn complain(text: fmt::Arguments<'_>) {
+    let _ = io::stderr().write_fmt(text);
+}
+
+fn end(error: &io::Error) -> ! {
+    if error.kind() != ErrorKind::BrokenPipe {
+        eprintln!("mutua: cannot write to standard output: {error}");
+        std::process::exit(exit::FILE.into());
+    }
+    std::process::exit(exit::BROKEN_PIPE.into());
+}

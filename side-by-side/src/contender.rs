@@ -1,0 +1,241 @@
+//! A contender: a process of its own that is told what to do, waits for the word, does it for a
+//! while, and says what happened. `ready` and `done` go to the driver, `go` and `end` come from it;
+//! when the driver is gone it ends too.
+
+mod board;
+mod record;
+
+pub(crate) use record::read as read_records;
+
+use std::{cell::RefCell, future::poll_fn, pin::pin, rc::Rc, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use futures_util::future::try_join_all;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Stdin},
+    task::yield_now,
+};
+
+use crate::{
+    clients::{
+        Flock, Grpc, Library, Lock, Mutex, Ping, Postgres, Redis, Redlock, Ring, Wait, Zookeeper,
+    },
+    machine::{cpu_ns, now, resident_kib},
+    spec::{Client, Done, Record, Spec, Work},
+};
+use board::Board;
+
+/// Pairs shorter than this are timed in batches, so that reading the clock does not count.
+const SHORT: Duration = Duration::from_micros(5);
+const BATCH: u32 = 500;
+
+/// Runs a contender to its end.
+pub(crate) async fn run(spec: &Spec) -> Result<()> {
+    let me = spec.me;
+    let of = |endpoints: &[String]| endpoints[me % endpoints.len()].clone();
+    match &spec.client {
+        Client::Library { algorithm, addresses, place } => {
+            let node = Library::start(place, algorithm, addresses, me).await?;
+            serve(spec, (0..spec.tasks).map(|_| Library::new(&node)).collect()).await
+        }
+        Client::Grpc { endpoints } => one(spec, Grpc::connect(&of(endpoints)).await?).await,
+        Client::Zookeeper { endpoints } => {
+            one(spec, Zookeeper::connect(&of(endpoints)).await?).await
+        }
+        Client::RedisPoll { endpoint } => {
+            one(spec, Redis::connect(endpoint, Wait::Poll).await?).await
+        }
+        Client::RedisBlpop { endpoint } => {
+            one(spec, Redis::connect(endpoint, Wait::List).await?).await
+        }
+        Client::Redlock { endpoints } => one(spec, Redlock::connect(endpoints).await?).await,
+        Client::Postgres { endpoint } => one(spec, Postgres::connect(endpoint).await?).await,
+        Client::Flock { place } => one(spec, Flock::new(place)).await,
+        Client::Ring { addresses } => one(spec, Ring::join(addresses, me).await?).await,
+        Client::Ping { endpoint } => one(spec, Ping::connect(endpoint).await?).await,
+        Client::Mutex => one(spec, Mutex::default()).await,
+    }
+}
+
+async fn one(spec: &Spec, lock: impl Lock) -> Result<()> {
+    serve(spec, vec![lock]).await
+}
+
+/// The conversation with the driver.
+async fn serve<L: Lock>(spec: &Spec, mut locks: Vec<L>) -> Result<()> {
+    let mut driver = BufReader::new(tokio::io::stdin());
+    let idle_kib = resident_kib(std::process::id());
+    prepare(spec, &mut locks).await?;
+    println!("ready");
+    let (start, end) = wait_for_go(&mut driver).await?;
+    tokio::time::sleep(Duration::from_nanos(start.saturating_sub(now()))).await;
+    let before = cpu_ns();
+    let mut done = work(spec, &mut locks, end).await?;
+    done.cpu_ns = cpu_ns() - before;
+    done.idle_kib = idle_kib;
+    done.loaded_kib = resident_kib(std::process::id());
+    println!("done {}", serde_json::to_string(&done)?);
+    // The others may need this one's node.
+    driver.read_line(&mut String::new()).await?;
+    Ok(())
+}
+
+async fn prepare<L: Lock>(spec: &Spec, locks: &mut [L]) -> Result<()> {
+    let name = match &spec.work {
+        Work::Idle | Work::Fresh => return Ok(()),
+        Work::Pairs { name } => name,
+        Work::Contend { .. } => "contended",
+    };
+    for lock in locks.iter_mut() {
+        lock.name(name).await?;
+    }
+    // The first entry finds the token, prepares statements and loads scripts.
+    if matches!(spec.work, Work::Pairs { .. }) {
+        for lock in locks {
+            lock.lock().await?;
+            lock.unlock().await?;
+        }
+    }
+    Ok(())
+}
+
+async fn wait_for_go(driver: &mut BufReader<Stdin>) -> Result<(u64, u64)> {
+    let mut line = String::new();
+    driver.read_line(&mut line).await?;
+    let words: Vec<_> = line.split_whitespace().collect();
+    let ["go", start, end] = words.as_slice() else { bail!("told `{}`, not go", line.trim()) };
+    Ok((start.parse()?, end.parse()?))
+}
+
+async fn work<L: Lock>(spec: &Spec, locks: &mut Vec<L>, end: u64) -> Result<Done> {
+    match &spec.work {
+        Work::Idle => Ok(Done::default()),
+        Work::Pairs { .. } => pairs(locks.first_mut().context("no lock")?, end).await,
+        Work::Fresh => fresh(locks.first_mut().context("no lock")?, end).await,
+        Work::Contend { inside_us, board } => {
+            let inside = Duration::from_micros(*inside_us);
+            let board = Board::open(board)?;
+            contend(spec, std::mem::take(locks), inside, &board, end).await
+        }
+    }
+}
+
+async fn pairs<L: Lock>(lock: &mut L, end: u64) -> Result<Done> {
+    let begun = now();
+    let mut done = Done::default();
+    let mut batch = 1;
+    while now() < end {
+        let from = now();
+        for _ in 0..batch {
+            lock.lock().await?;
+            lock.unlock().await?;
+        }
+        let took = (now() - from) as f64 / f64::from(batch);
+        done.pair_ns.push(took);
+        done.pairs += u64::from(batch);
+        batch = if took < SHORT.as_nanos() as f64 { BATCH } else { 1 };
+        // Entering again where the token is waits for nothing, and the node must live too.
+        yield_now().await;
+    }
+    done.pairs_ns = now() - begun;
+    Ok(done)
+}
+
+async fn fresh<L: Lock>(lock: &mut L, end: u64) -> Result<Done> {
+    let begun = now();
+    let mut done = Done::default();
+    while now() < end {
+        let name = format!("fresh-{}", done.pairs);
+        let from = now();
+        lock.name(&name).await?;
+        lock.lock().await?;
+        lock.unlock().await?;
+        done.pair_ns.push((now() - from) as f64);
+        done.pairs += 1;
+        yield_now().await;
+    }
+    done.pairs_ns = now() - begun;
+    Ok(done)
+}
+
+async fn contend<L: Lock>(
+    spec: &Spec,
+    locks: Vec<L>,
+    inside: Duration,
+    board: &Board,
+    end: u64,
+) -> Result<Done> {
+    let met = Rc::new(RefCell::new(0));
+    let mut loops = Vec::new();
+    for (task, lock) in locks.into_iter().enumerate() {
+        let name = u64::try_from(task * spec.processes + spec.me + 1)?;
+        loops.push(enter_again(lock, name, inside, board.try_clone()?, Rc::clone(&met), end));
+    }
+    // Not as tasks of a local set: it would poll one that yields again before it looks elsewhere.
+    let (mut kept, all): (Vec<L>, Vec<_>) = try_join_all(loops).await?.into_iter().unzip();
+    for lock in &mut kept {
+        lock.finish().await?;
+    }
+    record::write(&spec.records, &all)?;
+    // A lock that is dropped would leave the ring or the cluster, which others may still need.
+    std::mem::forget(kept);
+    Ok(Done { met: met.take(), ..Done::default() })
+}
+
+/// One contender's loop: wants in, notes, stays, notes, leaves.
+async fn enter_again<L: Lock>(
+    mut lock: L,
+    me: u64,
+    inside: Duration,
+    board: Board,
+    met: Rc<RefCell<u64>>,
+    end: u64,
+) -> Result<(L, Vec<Record>)> {
+    let mut records = Vec::new();
+    loop {
+        let wanted = now();
+        if wanted >= end {
+            return Ok((lock, records));
+        }
+        let waited = lock_and_see(&mut lock).await?;
+        let entered = now();
+        // What comes after the end does not count, so that the end needs no order.
+        let counts = entered < end;
+        if counts && !board.enter(me)? {
+            *met.borrow_mut() += 1;
+        }
+        if counts && !inside.is_zero() {
+            tokio::time::sleep(inside).await;
+        }
+        if counts && !board.leave(me)? {
+            *met.borrow_mut() += 1;
+        }
+        let (left, fence) = (now(), lock.fence());
+        lock.unlock().await?;
+        records.push(Record { wanted, entered, left, fence });
+        if !waited {
+            let_others_run().await;
+        }
+    }
+}
+
+/// Waits until it is inside. Says whether it had to wait.
+async fn lock_and_see<L: Lock>(lock: &mut L) -> Result<bool> {
+    let mut locking = pin!(lock.lock());
+    let mut waited = false;
+    poll_fn(|context| {
+        let polled = locking.as_mut().poll(context);
+        waited |= polled.is_pending();
+        polled
+    })
+    .await?;
+    Ok(waited)
+}
+
+/// Somebody who got in without waiting has given nobody else a chance: neither the tasks of this
+/// process, through which it hears that others want in, nor, where there are fewer cores than
+/// contenders, the others, which could not even ask until the kernel's time slice is over.
+async fn let_others_run() {
+    yield_now().await;
+    std::thread::yield_now();
+}

@@ -1,0 +1,183 @@
+//! The driver: all systems in turns, round by round, each result written down at once, so that a
+//! run that was stopped can go on.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::{
+    halves::Halves,
+    meta::Meta,
+    piece::{self, Lengths, Piece},
+    report,
+    systems::{self, System},
+};
+
+/// Measure Mutua and its peers, and write a report.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Two minutes: fewer systems, one short round.
+    #[arg(long)]
+    quick: bool,
+
+    /// Only these systems, with commas between; `list` names them.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// How often everything is measured; medians are shown [default: 3, quick: 1].
+    #[arg(long, value_name = "COUNT")]
+    rounds: Option<u32>,
+
+    /// Go on with what an earlier run has left in the directory.
+    #[arg(long)]
+    resume: bool,
+
+    /// Stop after so many seconds, between two systems; `--resume` goes on.
+    #[arg(long, value_name = "SECONDS")]
+    at_most: Option<u64>,
+
+    /// Leave out the simulator and the checker.
+    #[arg(long)]
+    no_halves: bool,
+
+    /// Where results and report go.
+    #[arg(long, value_name = "DIRECTORY", default_value = "out")]
+    out: PathBuf,
+}
+
+/// Runs everything that is not there yet. Says whether it is complete.
+pub(crate) async fn run(options: &Options) -> Result<bool> {
+    let begun = Instant::now();
+    let systems = chosen(options);
+    fs::create_dir_all(&options.out)?;
+    let results = options.out.join("results.jsonl");
+    if !options.resume {
+        for file in ["results.jsonl", "halves.json", "meta.json"] {
+            let _ = fs::remove_file(options.out.join(file));
+        }
+    }
+    let meta = options.out.join("meta.json");
+    if !meta.exists() {
+        write_json(&meta, &Meta::gather(options.quick))?;
+    }
+    let left = left(options, &systems, &read_pieces(&results)?);
+    let over = || options.at_most.is_some_and(|most| begun.elapsed().as_secs() >= most);
+    let mut complete = true;
+    for (done, (round, system)) in left.iter().enumerate() {
+        if over() {
+            complete = false;
+            break;
+        }
+        say_progress(begun, done, left.len(), *round, system);
+        let lengths = if options.quick { Lengths::quick() } else { Lengths::full(*round) };
+        let piece = piece::measure(system, *round, &lengths).await;
+        say_result(&piece);
+        append(&results, &piece)?;
+    }
+    let halves = options.out.join("halves.json");
+    if !options.no_halves && !halves.exists() && options.only.is_empty() {
+        if complete && !over() {
+            eprintln!("simulator and checker");
+            write_json(&halves, &measure_halves(options.quick).await?)?;
+        } else {
+            complete = false;
+        }
+    }
+    report::write(&options.out)?;
+    if !complete {
+        eprintln!("stopped as told; the same with --resume goes on");
+    }
+    Ok(complete)
+}
+
+impl Options {
+    /// A name among those given that no system has.
+    pub(crate) fn unknown(&self) -> Option<&str> {
+        let known = |name: &str| systems::all().iter().any(|system| system.id == name);
+        self.only.iter().map(String::as_str).find(|name| !known(name))
+    }
+}
+
+fn chosen(options: &Options) -> Vec<System> {
+    let wanted = |system: &System| match options.only.is_empty() {
+        true => system.quick || !options.quick,
+        false => options.only.contains(&system.id),
+    };
+    systems::all().into_iter().filter(wanted).collect()
+}
+
+/// What is not there yet: in every round all systems, beginning with another one each time, so that
+/// none always follows the same.
+fn left(options: &Options, systems: &[System], there: &[Piece]) -> Vec<(u32, System)> {
+    let rounds = options.rounds.unwrap_or(if options.quick { 1 } else { 3 });
+    let mut left = Vec::new();
+    for round in 1..=rounds {
+        let mut order = systems.to_vec();
+        let shift = (round as usize - 1) * systems.len() / rounds as usize;
+        order.rotate_left(shift);
+        let missing = |system: &System| {
+            !there.iter().any(|piece| piece.system == system.id && piece.round == round)
+        };
+        left.extend(order.into_iter().filter(missing).map(|system| (round, system)));
+    }
+    left
+}
+
+fn say_progress(begun: Instant, done: usize, all: usize, round: u32, system: &System) {
+    let elapsed = begun.elapsed().as_secs_f64();
+    let rest = match done {
+        0 => String::new(),
+        _ => format!(", about {:.0} s left", elapsed / done as f64 * (all - done) as f64),
+    };
+    eprint!("[{:>3}/{all}{rest}] round {round}: {:<34} ", done + 1, system.title);
+    let _ = std::io::stderr().flush();
+}
+
+fn say_result(piece: &Piece) {
+    let handovers = piece.empty.values().next().map(|one| one.handovers_per_s);
+    let pair = piece.again.as_ref().map(|pairs| pairs.p50_us);
+    let figure = |value: Option<f64>, unit: &str| {
+        value.map_or(String::new(), |value| format!("{} {unit}  ", report::number(value)))
+    };
+    let (handovers, pair) = (figure(handovers, "hand-overs/s"), figure(pair, "us a pair"));
+    eprintln!("{handovers}{pair}{}", piece.errors.join("; "));
+}
+
+/// In a process of its own, which ends with this one.
+async fn measure_halves(quick: bool) -> Result<Halves> {
+    let mut command = tokio::process::Command::new(std::env::current_exe()?);
+    command.arg("halves").kill_on_drop(true);
+    if quick {
+        command.arg("--quick");
+    }
+    let limit = Duration::from_secs(300);
+    let output = tokio::time::timeout(limit, command.output()).await;
+    let output = output.context("the simulator and the checker took too long")??;
+    serde_json::from_slice(&output.stdout).with_context(|| {
+        format!("no figures of the other halves: {}", String::from_utf8_lossy(&output.stderr))
+    })
+}
+
+fn append(path: &Path, piece: &Piece) -> Result<()> {
+    let mut file = fs::File::options().create(true).append(true).open(path)?;
+    writeln!(file, "{}", serde_json::to_string(piece)?)?;
+    Ok(())
+}
+
+fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
+    fs::write(path, serde_json::to_string_pretty(value)? + "\n")?;
+    Ok(())
+}
+
+/// What earlier runs have left; none if there is no file.
+pub(crate) fn read_pieces(path: &Path) -> Result<Vec<Piece>> {
+    let Ok(text) = fs::read_to_string(path) else { return Ok(Vec::new()) };
+    let parse = |line| serde_json::from_str(line).context("results of another version");
+    text.lines().map(parse).collect()
+}

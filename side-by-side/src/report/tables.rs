@@ -1,0 +1,164 @@
+//! What the report says, block by block.
+
+mod losses;
+mod measures;
+
+pub(super) use losses::losses;
+
+use super::{
+    Block, Table, number,
+    summary::Summary,
+    targets::{self, Target},
+};
+
+pub(super) fn blocks(summary: &Summary) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading(1, "Side by side".to_owned())];
+    blocks.extend(beginning(summary));
+    blocks.push(heading("In short"));
+    blocks.push(Block::Table(main_table(summary)));
+    blocks.push(Block::Plot("handovers.svg", "hand-overs per second, 3 contenders"));
+    blocks.extend(ratios(summary));
+    blocks.push(heading("Where Mutua loses"));
+    blocks.push(Block::List(losses(summary)));
+    blocks.push(heading("What each side promises"));
+    blocks.push(Block::Table(promises(summary)));
+    blocks.extend(measures::blocks(summary));
+    blocks.push(heading("Was it mutual exclusion?"));
+    blocks.extend(exclusion(summary));
+    blocks
+}
+
+fn heading(words: &str) -> Block {
+    Block::Heading(2, words.to_owned())
+}
+
+fn beginning(summary: &Summary) -> Vec<Block> {
+    let meta = &summary.meta;
+    let rounds = summary.rows.iter().map(|row| row.rounds).max().unwrap_or(0);
+    let kind = if meta.quick { "A quick run" } else { "A full run" };
+    let (least, most) = summary.load;
+    let versions: Vec<_> =
+        meta.versions.iter().map(|(name, version)| format!("{name}: {version}")).collect();
+    vec![
+        Block::Paragraph(format!(
+            "{kind} of {}, Mutua at {}, on {}; {} for what is synced. Everything on one machine, \
+             over loopback: no network of any length is in these figures. Rounds, all systems in turns: \
+             {rounds}; medians shown. The machine's load (runnable processes, mean of a \
+             minute) was {} to {} before and after the pieces; the benchmark itself is part of \
+             that.",
+            meta.date,
+            meta.commit,
+            meta.machine,
+            meta.disk,
+            number(least),
+            number(most),
+        )),
+        Block::Paragraph(format!("Versions: {}.", versions.join("; "))),
+    ]
+}
+
+/// The table that the README shows too.
+pub(super) fn main_table(summary: &Summary) -> Table {
+    let mut table = Table::new(&[
+        "",
+        "lock and unlock again, us",
+        "a new name, us",
+        "hand-overs/s of 3",
+        "of 8",
+        "of 64",
+        "release to next entry at 120 ms, us",
+    ]);
+    for row in &summary.rows {
+        let handovers = |count| row.empty.get(&count).map(|figures| figures.handovers_per_s);
+        table.rows.push(vec![
+            row.title.clone(),
+            figure(targets::pair(row)),
+            figure(row.fresh.as_ref().map(|pairs| pairs.p50_us)),
+            figure(handovers(3)),
+            figure(handovers(8)),
+            figure(handovers(64)),
+            figure(targets::delay_of_three(row)),
+        ]);
+    }
+    table
+}
+
+fn figure(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), number)
+}
+
+fn ratios(summary: &Summary) -> Vec<Block> {
+    let mut table = Table::new(&["", "Mutua", "", "peer", "", "times better", "wanted", "holds"]);
+    table.words = true;
+    for target in &summary.targets {
+        table.rows.push(ratio(target));
+    }
+    let held = summary.targets.iter().filter(|target| target.holds() == Some(true)).count();
+    let set = summary.targets.iter().filter(|target| target.wanted.is_some()).count();
+    let words = format!(
+        "How many times better Mutua is in this run (below 1 it is worse), and how many times it \
+         was meant to be: {held} of {set} hold."
+    );
+    vec![heading("Ratios"), Block::Paragraph(words), Block::Table(table)]
+}
+
+fn ratio(target: &Target) -> Vec<String> {
+    let holds = match target.holds() {
+        Some(true) => "yes",
+        Some(false) => "**no**",
+        None => "",
+    };
+    vec![
+        target.what.clone(),
+        target.ours.clone(),
+        number(target.our_figure),
+        target.theirs.clone(),
+        number(target.their_figure),
+        number(target.ratio),
+        target.wanted.map(number).unwrap_or_default(),
+        holds.to_owned(),
+    ]
+}
+
+fn promises(summary: &Summary) -> Table {
+    let mut table = Table::new(&["", "durable", "fair", "survives", "fencing token"]);
+    table.words = true;
+    for row in &summary.rows {
+        let promises = row.system.promises;
+        if table.rows.iter().any(|known| known[0] == promises.who) {
+            continue;
+        }
+        let words = [promises.durable, promises.fair, promises.survives, promises.fencing];
+        let mut cells = vec![promises.who.to_owned()];
+        cells.extend(words.map(str::to_owned));
+        table.rows.push(cells);
+    }
+    table
+}
+
+/// How it was checked, and what was found.
+fn exclusion(summary: &Summary) -> Vec<Block> {
+    let handovers: u64 = summary.rows.iter().map(|row| row.entries).sum();
+    let mut list = Vec::new();
+    for row in &summary.rows {
+        if row.violations > 0 {
+            list.push(format!(
+                "**{}**: {} entries met somebody inside.",
+                row.title, row.violations
+            ));
+        }
+        if let Some(falls @ 1..) = row.fence_violations {
+            list.push(format!("**{}**: {falls} fencing tokens did not grow.", row.title));
+        }
+        list.extend(row.errors.iter().map(|error| format!("{}, {error}", row.title)));
+    }
+    if list.is_empty() {
+        list.push("Nobody met anybody, every token grew, and nothing failed.".to_owned());
+    }
+    let words = format!(
+        "Whoever entered looked in a file in memory that nobody else was there, wrote itself down, \
+         and looked again before it left; and all stays were compared by the machine's clock \
+         afterwards, with their fencing tokens where there are any: {handovers} hand-overs."
+    );
+    vec![Block::Paragraph(words), Block::List(list)]
+}

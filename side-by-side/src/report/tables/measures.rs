@@ -1,0 +1,198 @@
+//! The tables of the single measures, and of the other halves.
+
+use super::{
+    super::{Block, Table, number, summary::Summary},
+    figure, heading,
+};
+use crate::{piece::NAMES, statistics::Contended, systems::CONTENDERS};
+
+pub(super) fn blocks(summary: &Summary) -> Vec<Block> {
+    let mut blocks = vec![heading("(a) Alone, and (d) eight clients with a name each")];
+    blocks.push(Block::Table(alone(summary)));
+    blocks.push(Block::Plot("again.svg", "microseconds to lock and unlock again"));
+    for count in CONTENDERS {
+        blocks.push(heading(&format!("(b) {count} contenders, nothing done inside")));
+        let of = |row: &super::super::summary::Row| row.empty.get(&count).cloned();
+        blocks.push(Block::Table(contended(summary, of)));
+        if count == 64 {
+            blocks.push(Block::Plot("handovers-64.svg", "hand-overs per second, 64 contenders"));
+        }
+    }
+    blocks.push(heading("(c) 120 ms inside"));
+    blocks.push(Block::Paragraph(
+        "Delay: from one's leaving to another's entering. Who polls or is unfair enters again \
+         itself, and so has few hand-overs; a delay of few says little."
+            .to_owned(),
+    ));
+    blocks.push(Block::Table(long(summary)));
+    blocks.push(Block::Plot("delay.svg", "microseconds from release to the next one's entry"));
+    blocks.push(heading("(e) Memory"));
+    blocks.push(Block::Table(memory(summary)));
+    blocks.extend(halves(summary));
+    blocks
+}
+
+fn alone(summary: &Summary) -> Table {
+    let mut table = Table::new(&[
+        "",
+        "again, p50 us",
+        "p99 us",
+        "a new name each time, p50 us",
+        "p99 us",
+        "eight with a name each, pairs/s",
+    ]);
+    for row in &summary.rows {
+        if row.again.is_none() {
+            continue;
+        }
+        let (again, fresh) = (row.again.as_ref(), row.fresh.as_ref());
+        table.rows.push(vec![
+            row.title.clone(),
+            figure(again.map(|pairs| pairs.p50_us)),
+            figure(again.map(|pairs| pairs.p99_us)),
+            figure(fresh.map(|pairs| pairs.p50_us)),
+            figure(fresh.map(|pairs| pairs.p99_us)),
+            figure(row.names.as_ref().map(|pairs| pairs.per_s)),
+        ]);
+    }
+    debug_assert_eq!(NAMES, 8);
+    table
+}
+
+fn contended(
+    summary: &Summary,
+    of: impl Fn(&super::super::summary::Row) -> Option<Contended>,
+) -> Table {
+    let mut table = Table::new(&[
+        "",
+        "hand-overs/s",
+        "entries/s",
+        "wait p50, us",
+        "p99",
+        "max",
+        "fairness",
+        "CPU per hand-over: servers, us",
+        "clients, us",
+    ]);
+    for row in &summary.rows {
+        let Some(one) = of(row) else { continue };
+        table.rows.push(vec![
+            row.title.clone(),
+            number(one.handovers_per_s),
+            number(one.entries_per_s),
+            number(one.wait_p50_us),
+            number(one.wait_p99_us),
+            number(one.wait_max_us),
+            format!("{:.2}", one.fairness),
+            number(one.server_cpu_us),
+            number(one.client_cpu_us),
+        ]);
+    }
+    table
+}
+
+fn long(summary: &Summary) -> Table {
+    let mut table = Table::new(&[
+        "",
+        "3: delay p50, us",
+        "p99",
+        "hand-overs",
+        "fairness",
+        "CPU per hand-over, us",
+        "8: delay p50",
+        "64: delay p50",
+    ]);
+    for row in &summary.rows {
+        let Some(three) = row.long.get(&3).or(row.long.values().next()) else { continue };
+        let delay = |count| row.long.get(&count).filter(|one| one.handovers > 0);
+        table.rows.push(vec![
+            row.title.clone(),
+            figure(delay(3).map(|one| one.delay_p50_us)),
+            figure(delay(3).map(|one| one.delay_p99_us)),
+            three.handovers.to_string(),
+            format!("{:.2}", three.fairness),
+            number(three.server_cpu_us + three.client_cpu_us),
+            figure(delay(8).map(|one| one.delay_p50_us)),
+            figure(delay(64).map(|one| one.delay_p50_us)),
+        ]);
+    }
+    table
+}
+
+fn memory(summary: &Summary) -> Table {
+    let mut table = Table::new(&[
+        "",
+        "servers idle, MiB",
+        "servers loaded, MiB",
+        "one contender idle, MiB",
+        "one of 64 contenders, loaded, MiB",
+    ]);
+    let mib = |kib: f64| if kib == 0.0 { "-".to_owned() } else { number(kib / 1024.0) };
+    for row in &summary.rows {
+        let (few, many) = (row.empty.get(&3), row.empty.get(&64));
+        if few.or(many).is_none() {
+            continue;
+        }
+        table.rows.push(vec![
+            row.title.clone(),
+            mib(row.server_idle_kib),
+            mib(row.server_loaded_kib),
+            mib(few.or(many).map_or(0.0, |one| one.client_idle_kib as f64)),
+            mib(many.map_or(0.0, |one| one.client_loaded_kib as f64)),
+        ]);
+    }
+    table
+}
+
+fn halves(summary: &Summary) -> Vec<Block> {
+    let Some(halves) = &summary.halves else { return Vec::new() };
+    let mut queues = Table::new(&[
+        "simulator",
+        "million events/s",
+        "bare wheel",
+        "bare binary heap",
+        "of the wheel",
+        "of the heap",
+    ]);
+    for one in &halves.simulator {
+        queues.rows.push(vec![
+            format!("{}, {} processes, {}", one.algorithm, number(one.nodes.into()), one.load),
+            number(one.events_per_s / 1e6),
+            number(one.wheel_per_s / 1e6),
+            number(one.heap_per_s / 1e6),
+            number(one.events_per_s / one.wheel_per_s),
+            number(one.events_per_s / one.heap_per_s),
+        ]);
+    }
+    let mut checkers =
+        Table::new(&["checker", "states", "seconds", "thousand states/s", "Mutua is faster by"]);
+    let rate = |one: &crate::halves::Checked| one.states as f64 / one.seconds;
+    for one in &halves.checker {
+        let ours = halves.checker.iter().find(|two| two.model == one.model && two.tool == "Mutua");
+        checkers.rows.push(vec![
+            format!("{}: {}", one.model, one.tool),
+            one.states.to_string(),
+            number(one.seconds),
+            number(rate(one) / 1e3),
+            figure(ours.map(|ours| rate(ours) / rate(one))),
+        ]);
+    }
+    let checks = format!(
+        "The same model in all three, one thread, every interleaving, safety; that all find the \
+         same number of states is checked. Spin's time is that of the program it makes; making it \
+         (Spin and gcc) takes {} s more for each model.",
+        number(halves.spin_build_s)
+    );
+    let mut blocks = vec![
+        heading("The simulator against bare event queues"),
+        Block::Paragraph(format!("Load {} to {}.", halves.load_before, halves.load_after)),
+        Block::Table(queues),
+        heading("The checker against Stateright and Spin"),
+        Block::Paragraph(checks),
+        Block::Table(checkers),
+    ];
+    if !halves.errors.is_empty() {
+        blocks.push(Block::List(halves.errors.clone()));
+    }
+    blocks
+}

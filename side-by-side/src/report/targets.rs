@@ -1,0 +1,105 @@
+//! The table of ratios: how much better Mutua must be, and whether it was.
+
+use serde::Serialize;
+
+use super::summary::Row;
+
+/// One comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Target {
+    /// What is compared.
+    pub(super) what: String,
+    pub(super) ours: String,
+    pub(super) our_figure: f64,
+    pub(super) theirs: String,
+    pub(super) their_figure: f64,
+    /// How many times better ours is; below 1 it is worse.
+    pub(super) ratio: f64,
+    /// How many times it must be; none where it is only told.
+    pub(super) wanted: Option<f64>,
+}
+
+impl Target {
+    pub(super) fn holds(&self) -> Option<bool> {
+        self.wanted.map(|wanted| self.ratio >= wanted)
+    }
+}
+
+/// The default of the library, and of the nodes that are served.
+pub(super) const LIBRARY: &str = "mutua-naimi-trehel";
+pub(super) const SERVED: &str = "mutua-grpc-3-naimi-trehel";
+
+/// Who is compared with, and how many times better the library must be: in hand-overs of three, in
+/// the delay at 120 ms, and in entering again.
+const PEERS: [(&str, [Option<f64>; 3]); 11] = [
+    ("etcd-1", [None, Some(2.0), Some(1000.0)]),
+    ("etcd-3", [Some(100.0), Some(2.0), Some(1000.0)]),
+    ("etcd-1-memory", [None, Some(2.0), Some(1000.0)]),
+    ("etcd-3-memory", [None, Some(2.0), Some(1000.0)]),
+    ("zookeeper-1", [None, Some(2.0), Some(1000.0)]),
+    ("zookeeper-3", [Some(50.0), Some(2.0), Some(1000.0)]),
+    ("redis-poll", [Some(5.0), Some(2.0), Some(100.0)]),
+    ("redis-blpop", [Some(5.0), Some(2.0), Some(100.0)]),
+    ("redlock", [None, Some(2.0), Some(100.0)]),
+    ("postgres", [Some(3.0), Some(2.0), Some(100.0)]),
+    ("flock", [None, None, None]),
+];
+
+pub(super) fn all(rows: &[Row]) -> Vec<Target> {
+    let find = |id: &str| rows.iter().find(|row| row.id == id);
+    let mut all = Vec::new();
+    for (ours, must) in [(LIBRARY, true), (SERVED, false)] {
+        let Some(ours) = find(ours) else { continue };
+        for (peer, [handovers, delay, again]) in PEERS {
+            let Some(theirs) = find(peer) else { continue };
+            let wanted = |wanted: Option<f64>| wanted.filter(|_| must);
+            let more = |what: &str, of: fn(&Row) -> Option<f64>, wanted| {
+                target(what, ours, theirs, of, wanted, |ours, theirs| ours / theirs)
+            };
+            let less = |what: &str, of: fn(&Row) -> Option<f64>, wanted| {
+                target(what, ours, theirs, of, wanted, |ours, theirs| theirs / ours)
+            };
+            all.extend(more(HANDOVERS, handovers_of_three, wanted(handovers)));
+            all.extend(less(DELAY, delay_of_three, wanted(delay)));
+            all.extend(less(AGAIN, pair, wanted(again)));
+        }
+    }
+    all
+}
+
+pub(super) const HANDOVERS: &str = "hand-overs per second, 3 contenders";
+pub(super) const DELAY: &str = "us from release to next entry, 120 ms inside";
+pub(super) const AGAIN: &str = "us to lock and unlock again";
+
+pub(super) fn handovers_of_three(row: &Row) -> Option<f64> {
+    row.empty.get(&3).map(|figures| figures.handovers_per_s)
+}
+
+pub(super) fn delay_of_three(row: &Row) -> Option<f64> {
+    // Who never handed over has no delay.
+    row.long.get(&3).filter(|figures| figures.handovers > 0).map(|figures| figures.delay_p50_us)
+}
+
+pub(super) fn pair(row: &Row) -> Option<f64> {
+    row.again.as_ref().map(|pairs| pairs.p50_us)
+}
+
+fn target(
+    what: &str,
+    ours: &Row,
+    theirs: &Row,
+    of: fn(&Row) -> Option<f64>,
+    wanted: Option<f64>,
+    ratio: fn(f64, f64) -> f64,
+) -> Option<Target> {
+    let (our_figure, their_figure) = (of(ours)?, of(theirs)?);
+    Some(Target {
+        what: what.to_owned(),
+        ours: ours.title.clone(),
+        our_figure,
+        theirs: theirs.title.clone(),
+        their_figure,
+        ratio: ratio(our_figure, their_figure),
+        wanted,
+    })
+}
