@@ -119,8 +119,28 @@ fn a_node_that_dies_after_its_directory_is_followed_by_one_that_knows_of_who_is_
     assert_eq!(busy.code(), Some(75));
     wait_for("the next node to know the holder", || token(&place.show("x")) == before);
     holder.let_go();
-    let next = place.lock(&["-w", "20", "x"], &["true"]).status().expect("run");
-    assert_eq!(next.code(), Some(0));
+    let number = |token: String| token.trim().parse::<u64>().expect("a token");
+    assert!(number(next_token(&place)) > number(before.expect("somebody was inside")));
+}
+
+fn next_token(place: &Place) -> String {
+    let print = ["sh", "-c", "echo $LOCK_TOKEN"];
+    let output = place.lock(&["-w", "20", "x"], &print).output().expect("run");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn tokens_grow_though_the_node_and_its_directory_are_lost_again_and_again() {
+    let place = Place::new();
+    let mut last = 0;
+    for _ in 0..3 {
+        let token = next_token(&place).trim().parse::<u64>().expect("a token");
+        assert!(token > last, "{token} after {last}");
+        last = token;
+        fs::remove_dir_all(place.socket().with_extension("d")).expect("removed");
+        kill("-KILL", place.node_pid());
+        wait_for("the node to be dead", || place.node_pid() == 0);
+    }
 }
 
 fn token(state: &str) -> Option<String> {

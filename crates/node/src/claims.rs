@@ -17,6 +17,12 @@ impl Node {
         self.shared.call(|core, _| core.brain.join());
     }
 
+    /// Every fence from now on is greater than this number, though the directory with the last
+    /// epoch may have been lost.
+    pub fn raise(&self, fence: u64) {
+        self.shared.call(|core, _| core.brain.raise(Time::from_number(fence)));
+    }
+
     /// Somebody who was inside with this fence when the node died is inside again; `None` once the
     /// node has joined, or if somebody else has claimed it.
     ///

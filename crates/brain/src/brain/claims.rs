@@ -4,7 +4,7 @@
 //! view starts from what its members say they are inside of, so the node's next life must know that
 //! before it takes part in one. It is held back until everybody had the time to claim.
 
-use mutua_algorithms::Fence;
+use mutua_algorithms::{Fence, Time};
 
 use super::{Brain, Standing};
 use crate::{LockId, Moment, Owner, Ticket, table::Holder};
@@ -25,6 +25,16 @@ impl Brain {
         }
     }
 
+    /// Every fence from now on is greater than this.
+    pub fn raise(&mut self, time: Time) {
+        self.floor = self.floor.max(time);
+        for lock in self.table.ids() {
+            if let Some(machine) = &mut self.table.entry(lock).machine {
+                machine.raise_time(self.floor);
+            }
+        }
+    }
+
     /// Somebody who was inside with this fence in the node's last life is inside again. Only while
     /// it is held back: the next view starts from it. A fence of an epoch that never was here is
     /// nobody's.
@@ -39,6 +49,7 @@ impl Brain {
         if !self.held_back || taken || fence.0.epoch() > self.epoch {
             return None;
         }
+        self.raise(fence.0);
         let ticket = self.next_ticket();
         // No entry, and none of a run: those were counted when it was let in.
         self.table.entry(lock).holder = Some(Holder { ticket, fence, since: now, owner });

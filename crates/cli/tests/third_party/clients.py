@@ -44,7 +44,8 @@ class Node:
     async def show(self, name):
         endpoint = "127.0.0.1:%d" % self.port
         command = [MUTUA, "show", "--json", "--endpoint", endpoint, name]
-        shown = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+        quiet = subprocess.DEVNULL
+        shown = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=quiet)
         output, _ = await shown.communicate()
         return json.loads(output) if shown.returncode == 0 else None
 

@@ -50,6 +50,9 @@ impl Service {
         name: &Name,
         how: How,
     ) {
+        if let How::Claim(fence) = how {
+            self.node.raise(fence);
+        }
         if let How::Claim(fence) = how
             && self.members.len() > 1
         {

@@ -8,7 +8,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use mutua_node::{Config, Node, StartError};
@@ -136,7 +136,19 @@ async fn start(options: &Options) -> Result<Node, ServeError> {
     let node = Node::start(options.node.clone()).await?;
     // It needs nobody else, so it is ready in a moment, and nobody is told to wait for it.
     node.ready().await;
+    if let Some(epoch) = node.status().epoch {
+        node.raise(u64::from(epoch) << 40 | first_count());
+    }
     Ok(node)
+}
+
+/// Where a clock begins within its epoch. A directory that was lost is made anew with an epoch of
+/// the wall's clock, which is two minutes long; a directory that is lost twice in that time would
+/// give the same fences again. So each millisecond of it has a range of its own.
+fn first_count() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let millis = u64::try_from(now.as_millis() % 120_000).unwrap_or_default();
+    millis << 21
 }
 
 /// Takes the kernel's name for the place. A node that is just ending may have it for a moment more.
