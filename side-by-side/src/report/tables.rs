@@ -16,6 +16,13 @@ pub(super) fn blocks(summary: &Summary) -> Vec<Block> {
     blocks.extend(beginning(summary));
     blocks.push(heading("In short"));
     blocks.push(Block::Table(main_table(summary)));
+    blocks.push(Block::Paragraph(
+        "Contenders are processes of their own, and the library has a node in each of them; only \
+         where `tasks` is said several contenders share a process and its node. In the plots Mutua \
+         is blue, its peers are orange, and grey is what no lock between processes over sockets can \
+         beat (flock is of the kernel and for one machine)."
+            .to_owned(),
+    ));
     blocks.push(Block::Plot("handovers.svg", "hand-overs per second, 3 contenders"));
     blocks.extend(ratios(summary));
     blocks.push(heading("Where Mutua loses"));

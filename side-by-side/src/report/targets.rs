@@ -50,18 +50,17 @@ pub(super) fn all(rows: &[Row]) -> Vec<Target> {
     let mut all = Vec::new();
     for (ours, must) in [(LIBRARY, true), (SERVED, false)] {
         let Some(ours) = find(ours) else { continue };
-        for (peer, [handovers, delay, again]) in PEERS {
-            let Some(theirs) = find(peer) else { continue };
-            let wanted = |wanted: Option<f64>| wanted.filter(|_| must);
-            let more = |what: &str, of: fn(&Row) -> Option<f64>, wanted| {
-                target(what, ours, theirs, of, wanted, |ours, theirs| ours / theirs)
-            };
-            let less = |what: &str, of: fn(&Row) -> Option<f64>, wanted| {
-                target(what, ours, theirs, of, wanted, |ours, theirs| theirs / ours)
-            };
-            all.extend(more(HANDOVERS, handovers_of_three, wanted(handovers)));
-            all.extend(less(DELAY, delay_of_three, wanted(delay)));
-            all.extend(less(AGAIN, pair, wanted(again)));
+        let measures: [(&str, fn(&Row) -> Option<f64>, fn(f64, f64) -> f64); 3] = [
+            (HANDOVERS, handovers_of_three, |ours, theirs| ours / theirs),
+            (DELAY, delay_of_three, |ours, theirs| theirs / ours),
+            (AGAIN, pair, |ours, theirs| theirs / ours),
+        ];
+        for (place, (what, of, ratio)) in measures.into_iter().enumerate() {
+            for (peer, wanted) in PEERS {
+                let Some(theirs) = find(peer) else { continue };
+                let wanted = wanted[place].filter(|_| must);
+                all.extend(target(what, ours, theirs, of, wanted, ratio));
+            }
         }
     }
     all
