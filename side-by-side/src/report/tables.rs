@@ -19,8 +19,9 @@ pub(super) fn blocks(summary: &Summary) -> Vec<Block> {
     blocks.push(Block::Paragraph(
         "Contenders are processes of their own, and the library has a node in each of them; only \
          where `tasks` is said several contenders share a process and its node. In the plots Mutua \
-         is blue, its peers are orange, and grey is what no lock between processes over sockets can \
-         beat (flock is of the kernel and for one machine)."
+         is blue, its peers are orange, and grey are the bare things that locks are made of. A lock \
+         may hand over faster than the ring: it need not go round, but can go to and fro between \
+         two that are awake."
             .to_owned(),
     ));
     blocks.push(Block::Plot("handovers.svg", "hand-overs per second, 3 contenders"));
