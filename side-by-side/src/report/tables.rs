@@ -105,7 +105,7 @@ fn ratios(summary: &Summary) -> Vec<Block> {
     let set = summary.targets.iter().filter(|target| target.wanted.is_some()).count();
     let words = format!(
         "How many times better Mutua is in this run (below 1 it is worse), and how many times it \
-         was meant to be: {held} of {set} hold."
+         was meant to be: {held} of {set} hold. Profiles are in side-by-side/NOTES.md."
     );
     vec![heading("Ratios"), Block::Paragraph(words), Block::Table(table)]
 }
@@ -123,7 +123,7 @@ fn ratio(target: &Target) -> Vec<String> {
         target.theirs.clone(),
         number(target.their_figure),
         number(target.ratio),
-        target.wanted.map(number).unwrap_or_default(),
+        target.wanted.map(|wanted| wanted.to_string()).unwrap_or_default(),
         holds.to_owned(),
     ]
 }
