@@ -88,11 +88,9 @@ impl Tree {
             None
         } else if self.parent[node.index()] == other {
             Some(0)
-        } else if self.parent[other.index()] == node {
+        } else {
             let place = self.children(node).binary_search(&other).ok()?;
             Some(NodeId::from(place).0 + u32::from(node != ROOT))
-        } else {
-            None
         }
     }
 

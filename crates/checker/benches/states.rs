@@ -12,7 +12,7 @@ use mutua_algorithms::{Claim, Setup, mutexes::Lamport};
 use mutua_checker::{Limits, Reduction, Search, System, Task, check};
 use stateright::{Checker, Model};
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 15;
 
 fn main() {
     let ours = (0..ROUNDS).map(|_| ours(3, 1, 1)).reduce(faster).expect("some rounds");
@@ -29,17 +29,26 @@ fn main() {
     );
     println!("  stateright {theirs:.3} s, {:.2} million states/s", their_rate / 1e6);
     println!("  ratio      {:.1}", rate / their_rate);
+    let bytes = ours.bytes as f64 / ours.states as f64;
+    let met = rate >= 1e6 && bytes <= 100.0 && rate >= 4.0 * their_rate;
+    println!(
+        "  wanted     1 million states/s, 100 bytes a state, 4 times stateright: {}",
+        if met { "met" } else { "MISSED" }
+    );
     for (nodes, entries) in [(3, 2), (4, 1)] {
+        let mut alone = 0.0;
         for threads in [1, 2] {
             let search = ours_limited(nodes, entries, threads);
             println!(
                 "lamport, {nodes} processes, {entries} entries each, {threads} threads: {} states \
-                 in {:.2} s, {:.2} million states/s, {:.0} bytes a state",
+                 in {:.2} s, {:.2} million states/s, {:.0} bytes a state, {:.2} times one thread",
                 search.states,
                 search.seconds,
                 self::rate(&search) / 1e6,
-                search.bytes as f64 / search.states as f64
+                search.bytes as f64 / search.states as f64,
+                self::rate(&search) / if threads == 1 { self::rate(&search) } else { alone }
             );
+            alone = self::rate(&search);
         }
     }
 }

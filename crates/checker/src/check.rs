@@ -137,8 +137,10 @@ pub fn check(task: &Task, progress: &mut dyn FnMut(&Progress)) -> Result<Report,
         checker.check_group(Ghost::None, &plain)?;
     }
     for &claim in &wanted {
-        if let Some(ghost) = ghost(claim) {
-            checker.check_group(ghost, &[claim])?;
+        match ghost(claim) {
+            Some(_) if checker.gives_up() => checker.leave_open(claim),
+            Some(ghost) => checker.check_group(ghost, &[claim])?,
+            None => {}
         }
     }
     Ok(checker.report)
@@ -184,6 +186,16 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
+    /// Whether a search has met a limit and no further one is wanted then.
+    fn gives_up(&self) -> bool {
+        self.task.limits.give_up && self.report.searches.iter().any(Search::is_limited)
+    }
+
+    fn leave_open(&mut self, claim: Claim) {
+        let (name, claimed) = (claim.name(), self.is_claimed(claim));
+        self.report.verdicts.push(Verdict { name, claimed, holds: None, trail: None });
+    }
+
     fn check_group(&mut self, ghost: Ghost, claims: &[Claim]) -> Result<(), StartError> {
         if let Some(walks) = self.task.walks {
             return self.walk_group(ghost, claims, walks);

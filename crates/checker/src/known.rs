@@ -37,8 +37,8 @@ impl<T> Table<T> {
 
 /// Shifts of clocks that were worked out before.
 pub(crate) struct Shifts {
-    lowest_locals: Vec<Option<u64>>,
-    lowest_outboxes: Vec<Option<u64>>,
+    lowest_locals: Lowest,
+    lowest_outboxes: Lowest,
     locals: Memo<u32>,
     outboxes: Memo<u32>,
 }
@@ -46,36 +46,30 @@ pub(crate) struct Shifts {
 impl Shifts {
     pub(crate) fn new() -> Self {
         Self {
-            lowest_locals: Vec::new(),
-            lowest_outboxes: Vec::new(),
+            lowest_locals: Lowest(Vec::new()),
+            lowest_outboxes: Lowest(Vec::new()),
             locals: Memo::new(),
             outboxes: Memo::new(),
         }
     }
 
+    /// The lowest reading in all of these. Most states have one that is zero; then the rest need
+    /// not be looked at.
+    #[inline]
     pub(crate) fn lowest(&mut self, model: &Model, locals: &[u32], outboxes: &[u32]) -> u64 {
-        let mut lowest = u64::MAX;
+        let mut lowest = NO_READING;
         for &local in locals {
-            lowest = lowest.min(match self.lowest_locals.get(local as usize) {
-                Some(Some(known)) => *known,
-                None | Some(None) => {
-                    let found = model.catalogue().lowest_in_local(local).unwrap_or(u64::MAX);
-                    put(&mut self.lowest_locals, local, found);
-                    found
-                }
-            });
+            let find = || model.catalogue().lowest_in_local(local);
+            lowest = lowest.min(self.lowest_locals.get(local, find));
+            if lowest == 0 {
+                return 0;
+            }
         }
         for &outbox in outboxes {
-            lowest = lowest.min(match self.lowest_outboxes.get(outbox as usize) {
-                Some(Some(known)) => *known,
-                None | Some(None) => {
-                    let found = model.catalogue().lowest_in_outbox(outbox).unwrap_or(u64::MAX);
-                    put(&mut self.lowest_outboxes, outbox, found);
-                    found
-                }
-            });
+            let find = || model.catalogue().lowest_in_outbox(outbox);
+            lowest = lowest.min(self.lowest_outboxes.get(outbox, find));
         }
-        lowest
+        u64::from(lowest)
     }
 
     pub(crate) fn shift(
@@ -100,6 +94,35 @@ impl Shifts {
                 shifted
             });
         }
+    }
+}
+
+/// The lowest reading in each of many things, by number.
+struct Lowest(Vec<u32>);
+
+/// There is no reading in it.
+const NO_READING: u32 = u32::MAX - 1;
+/// It was not looked at yet.
+const NOT_KNOWN: u32 = u32::MAX;
+
+impl Lowest {
+    #[inline]
+    fn get(&mut self, id: u32, find: impl FnOnce() -> Option<u64>) -> u32 {
+        match self.0.get(id as usize) {
+            Some(&known) if known != NOT_KNOWN => known,
+            Some(_) | None => self.keep(id, find()),
+        }
+    }
+
+    fn keep(&mut self, id: u32, found: Option<u64>) -> u32 {
+        if self.0.len() <= id as usize {
+            self.0.resize(id as usize + 1, NOT_KNOWN);
+        }
+        let found = found.map_or(NO_READING, |reading| {
+            u32::try_from(reading).expect("clocks of an exploration stay small")
+        });
+        self.0[id as usize] = found;
+        found
     }
 }
 

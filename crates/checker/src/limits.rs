@@ -14,6 +14,9 @@ pub struct Limits {
     /// How often a step may be put off in a run. Without a delay the first step of a fixed order is
     /// taken: clients by their ids, then links by theirs; taking the next one instead costs one.
     pub delays: Option<u32>,
+    /// After a search that met a limit, no further one of the same system is begun: those with a
+    /// ghost are larger.
+    pub give_up: bool,
     /// Workers.
     pub threads: usize,
 }
@@ -21,7 +24,15 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { states: None, bytes: None, seconds: None, depth: None, delays: None, threads }
+        Self {
+            states: None,
+            bytes: None,
+            seconds: None,
+            depth: None,
+            delays: None,
+            give_up: false,
+            threads,
+        }
     }
 }
 

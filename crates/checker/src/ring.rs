@@ -176,6 +176,7 @@ mod tests {
             for k in 2..=n + 1 {
                 assert_eq!(settles(n, k, Daemon::Central), k >= n - 1, "central, n {n}, k {k}");
                 assert_eq!(settles(n, k, Daemon::Distributed), k >= n, "distributed {n} {k}");
+                assert_eq!(settles(n, k, Daemon::Synchronous), k >= n, "synchronous {n} {k}");
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Breadth first through all states, on as many cores as there are.
 //!
-//! Each worker owns the states whose hash falls to it. It takes the steps of its own states of one
-//! depth and hands what falls to others over to them; at the end of a depth all wait for each
-//! other. So a state is always first reached by a shortest way, whoever is faster.
+//! Each worker owns the states that fall to it by the situation of the first process. It takes the
+//! steps of its own states of one depth and hands what falls to others over to them; at the end of
+//! a depth all wait for each other. So a state is always first reached by a shortest way, whoever
+//! is faster.
 
 use std::{
     sync::{
@@ -78,7 +79,7 @@ impl Reached {
     /// The number of a state that was reached.
     pub(crate) fn find(&self, state: &[u32]) -> Option<u32> {
         let hash = hash(state);
-        let shard = shard_of(hash, self.shards.len());
+        let shard = shard_of(state, self.shards.len());
         let index = self.shards[shard].find(state, hash)?;
         Some(index * self.shards.len() as u32 + shard as u32)
     }
@@ -320,7 +321,7 @@ impl<'a> Worker<'a> {
     fn run(mut self) -> Done {
         let start = &self.common.model.start;
         let hash = hash(start);
-        if shard_of(hash, self.senders.len()) == self.me {
+        if shard_of(start, self.senders.len()) == self.me {
             self.store.insert(start, hash, NO_PARENT);
         }
         let mut next = 0;
@@ -390,7 +391,7 @@ impl<'a> Worker<'a> {
                 return;
             }
             let hash = hash(step.state);
-            let shard = shard_of(hash, workers);
+            let shard = shard_of(step.state, workers);
             if shard == self.me {
                 let (reached, _) = store.insert(step.state, hash, id);
                 self.backward += u64::from(reached < self.next_depth);
@@ -461,6 +462,9 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn shard_of(hash: u64, shards: usize) -> usize {
-    (hash as u32) as usize % shards
+/// The worker that a state belongs to. The first process alone decides: most steps are at another
+/// one and stay where they are, and each worker meets fewer situations of it.
+#[inline]
+fn shard_of(state: &[u32], shards: usize) -> usize {
+    if shards == 1 { 0 } else { (hash(&state[..1]) >> 32) as usize % shards }
 }

@@ -152,8 +152,8 @@ impl<'a> Stepper<'a> {
     /// since nothing is at rest while these messages are under way; and two that are inside
     /// together still are when a message has arrived somewhere. It must not be put off for ever,
     /// so this is used only where no run goes round: a search whose steps lead in a circle is done
-    /// again in full. (Where no reduced run goes round no run does, since every run can be reordered
-    /// into a reduced one that is no shorter.)
+    /// again in full. (Where no reduced run goes round no run does, since every run can be
+    /// reordered into a reduced one that is no shorter.)
     fn saturated(&mut self, state: &[u32]) -> Option<usize> {
         let processes = self.model.processes;
         let mut targets = u16::MAX;

@@ -109,7 +109,7 @@ fn place_of(tag: u64, slots: usize) -> usize {
     ((tag * slots as u64) >> 32) as usize
 }
 
-/// The hash of a state: its low bits choose the shard, its high ones the place in it.
+/// The hash of a state: its high bits choose the place.
 #[inline]
 pub(crate) fn hash(state: &[u32]) -> u64 {
     let mut hash = 0x243F_6A88_85A3_08D3_u64;

@@ -28,6 +28,11 @@ fn the_pictures_of_the_controls_are_up_to_date() {
             }
         }
     }
+    let page =
+        fs::read_to_string(kept.join("../../controls.md")).expect("the page of the controls");
+    for name in made.iter().filter(|name| name.ends_with(".svg")) {
+        assert!(page.contains(&format!("(pictures/controls/{name})")), "{name} is not shown");
+    }
     let files = fs::read_dir(&kept).expect("the directory of the pictures");
     let files: BTreeSet<_> = files
         .map(|file| file.expect("a file").file_name().to_string_lossy().into_owned())

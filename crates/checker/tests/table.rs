@@ -1,7 +1,7 @@
 //! The table of small systems, row by row: what must hold holds, what must break breaks in as many
 //! steps as it ever did, and merging states changes no verdict.
 
-use mutua_algorithms::{Claim, Links, Setup, registry};
+use mutua_algorithms::{Claim, Links, NodeId, Setup, registry};
 use mutua_checker::{
     Limits, Reduction, Report, System, Task, check,
     table::{Row, small},
@@ -155,5 +155,27 @@ fn without_choosing_the_bakery_is_safe_where_numbers_are_pushed_in_order() {
         };
         let report = run(&task, Reduction::None);
         assert!(report.is_complete() && !report.is_violated(), "{nodes} x {entries}");
+    }
+}
+
+/// On the 2 x 2 grid the missing FAILED shows with three that contend, if the lowest one only votes,
+/// and with no other three.
+#[test]
+fn a_missing_failed_shows_with_three_of_four_if_the_lowest_only_votes() {
+    for left_out in 0..4 {
+        let mut system = System::new(Setup::new(4), 1);
+        system.setup.settings.set("corrections", "no-failed");
+        system.contenders = Some((0..4).filter(|&node| node != left_out).map(NodeId).collect());
+        let task = Task {
+            name: "maekawa".to_owned(),
+            system,
+            properties: Some(vec![Claim::DeadlockFree]),
+            reduction: Reduction::None,
+            limits: Limits::default(),
+            first: true,
+            walks: None,
+        };
+        let report = run(&task, Reduction::None);
+        assert_eq!(report.verdicts[0].holds, Some(left_out != 0), "without {left_out}");
     }
 }

@@ -29,7 +29,9 @@ use crate::exit;
 pub(crate) enum Command {
     /// List the algorithms, or show one's page.
     Algorithms(algorithms::Arguments),
-    /// Run a command while holding a lock.
+    /// Run a command while holding a lock. Without a command it prints the token and holds the
+    /// lock until a signal or the end of its standard input.
+    #[command(after_help = lock::HELP)]
     Lock(lock::Arguments),
     /// List the locks that somebody is inside or waits for.
     Ls(locks::ListArguments),
@@ -45,8 +47,8 @@ pub(crate) enum Command {
     Demo(demo::Arguments),
     /// Print a completion script for a shell.
     Completions(papers::CompletionArguments),
-    /// Print the manual page.
-    Man,
+    /// Print the manual, or the page of one command.
+    Man(papers::ManArguments),
 
     /// Explore every interleaving of a small system.
     #[command(after_help = exit::HELP)]
@@ -87,7 +89,7 @@ impl Command {
             Self::Break(arguments) => locks::break_grant(&arguments),
             Self::Demo(arguments) => demo::run(&arguments),
             Self::Completions(arguments) => papers::completions(&arguments),
-            Self::Man => papers::man(),
+            Self::Man(arguments) => papers::man(&arguments),
             Self::Check(arguments) => check::run(&arguments).map_err(exit::of_a_file),
             Self::Choose(arguments) => choose::run(&arguments),
             Self::Replay(arguments) => replay::run(&arguments).map_err(exit::of_a_file),

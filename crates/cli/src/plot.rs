@@ -205,7 +205,7 @@ impl Plot {
         put(
             svg,
             format!(
-                r##"<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#888"/><text x="{:.1}" y="{:.1}" text-anchor="middle" fill="#222">{}</text><text transform="translate(18 {:.1}) rotate(-90)" text-anchor="middle" fill="#222">{}</text>"##,
+                r##"<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#888"/><text x="{:.1}" y="{:.1}" text-anchor="middle" fill="#222">{}</text><text transform="translate(13 {:.1}) rotate(-90)" text-anchor="middle" fill="#222">{}</text>"##,
                 f64::midpoint(LEFT, right),
                 HEIGHT - 14.0,
                 self.x.label,

@@ -31,7 +31,8 @@ pub(crate) struct SystemArguments {
     pub(crate) quorums: Option<String>,
 
     /// Who has the token at the start.
-    #[arg(long, value_name = "ID", default_value_t = 0)]
+    #[arg(long, value_name = "ID", default_value_t = 0, allow_hyphen_values = true,
+          value_parser = number)]
     pub(crate) holder: u32,
 
     /// The holder is inside at the start.
@@ -103,6 +104,22 @@ pub(crate) fn count(text: &str) -> Result<u32, String> {
             Err(format!("a whole number is wanted, at least 1 and at most {}", u32::MAX))
         }
     }
+}
+
+/// Reads a whole number.
+pub(crate) fn whole(text: &str) -> Result<u64, String> {
+    text.trim().parse().map_err(|_| format!("a whole number is wanted, from 0 to {}", u64::MAX))
+}
+
+/// Reads a whole number of at least 1.
+pub(crate) fn positive(text: &str) -> Result<u64, String> {
+    let wanted = || format!("a whole number is wanted, at least 1 and at most {}", u64::MAX);
+    text.trim().parse().ok().filter(|&number| number > 0).ok_or_else(wanted)
+}
+
+/// Reads the number of a process, or another small one.
+pub(crate) fn number(text: &str) -> Result<u32, String> {
+    text.trim().parse().map_err(|_| format!("a whole number is wanted, from 0 to {}", u32::MAX))
 }
 
 /// The file that `sets=FILE` names; a value that has a meaning of its own names none.

@@ -65,6 +65,10 @@ impl WorkloadArguments {
                 Ok(self.gap.map_or(usual, |gap| Load::Light { gap }))
             }
             ("saturated", "") => Ok(Load::Saturated),
+            (kind @ ("think" | "bursts"), "") => {
+                Err(usage(format!("--load {kind} needs a time, as {kind}:10ms or {kind}:exp:10ms")))
+            }
+            ("script", "") => Err(usage("--load script needs a file, as script:requests.txt")),
             ("think", think) => Ok(Load::Think(time(think)?)),
             ("bursts", every) => Ok(Load::Bursts { every: time(every)? }),
             ("script", file) => Ok(Load::Script(script(file)?)),

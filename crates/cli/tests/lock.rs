@@ -17,7 +17,8 @@ fn the_command_runs_inside_with_its_environment_and_its_exit_code() {
     let place = Place::new();
     let text =
         "echo $LOCK_NAME $LOCK_TTL_MS $LOCK_OWNER $LOCK_SOCKET; test $LOCK_TOKEN -gt 0; exit 7";
-    let output = place.lock(&["--owner", "ann", "a b"], &["sh", "-c", text]).output().expect("run");
+    let options = ["-q", "--owner", "ann", "a b"];
+    let output = place.lock(&options, &["sh", "-c", text]).output().expect("run");
     assert_eq!(output.status.code(), Some(7));
     let expected = format!("a b 10000 ann unix:{}\n", place.socket().display());
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);

@@ -8,6 +8,7 @@ mod etcd;
 mod session;
 
 use std::{
+    error::Error,
     future::Future,
     io,
     path::{Path, PathBuf},
@@ -50,6 +51,8 @@ pub struct Wish {
     pub client: v1::Client,
     /// Whether what this process runs may outlive it.
     pub guarded: bool,
+    /// The socket of the user's node, if it is to know of this one whatever happens to the node.
+    pub place: Option<PathBuf>,
 }
 
 /// What happens to a wish.
@@ -118,8 +121,9 @@ pub fn hold(connector: Connector, kind: Kind, wish: Wish) -> Hold {
 /// A text that says what is wrong.
 pub async fn connect(endpoint: &str) -> Result<Channel, String> {
     let failed = |error: tonic::transport::Error| {
-        let cause = std::error::Error::source(&error).map(ToString::to_string);
-        format!("{endpoint}: {}", cause.unwrap_or_else(|| error.to_string()))
+        // The innermost is what the system said.
+        let causes = std::iter::successors(Some(&error as &dyn Error), |&error| error.source());
+        format!("{endpoint}: {}", causes.last().map(ToString::to_string).unwrap_or_default())
     };
     if let Some(path) = endpoint.strip_prefix("unix:") {
         let path = PathBuf::from(path);

@@ -7,6 +7,10 @@
 //! find it there when the path leads nowhere. Such a name has no permissions, so both ends look at
 //! whose process the other is.
 //!
+//! What the node remembers in its directory may be gone with the directory when it dies. So whoever
+//! is inside has such a name too, a mark that says how long its lease is. A node that starts looks
+//! for them.
+//!
 //! A node that was configured has peers that count on it alone, so that none may be started in its
 //! place. It leaves a note beside its socket.
 
@@ -17,33 +21,91 @@ use std::{
         unix::net::{SocketAddr, UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-use rustix::process::geteuid;
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt},
+    process::geteuid,
+};
 
-/// The kernel's name for a place of this user.
-fn kernel_name(socket: &Path) -> io::Result<SocketAddr> {
-    let name = format!("mutua:{}:{}", geteuid().as_raw(), socket.display());
-    SocketAddr::from_abstract_name(name)
+/// The kernel's name for a place of this user. A path may be longer than a name, so it is digested.
+fn kernel_name(socket: &Path) -> String {
+    let bytes = socket.as_os_str().as_encoded_bytes();
+    // FNV-1a: the same in every version.
+    let digest = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("mutua:{}:{digest:016x}", geteuid().as_raw())
 }
 
 /// Takes the kernel's name; `AddrInUse` if another process has it.
 pub(crate) fn claim(socket: &Path) -> io::Result<UnixListener> {
-    let listener = UnixListener::bind_addr(&kernel_name(socket)?)?;
+    let listener = listen(&kernel_name(socket))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
+fn listen(name: &str) -> io::Result<UnixListener> {
+    UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
+}
+
 /// Connects to whoever has the kernel's name.
 pub(crate) fn reach(socket: &Path) -> io::Result<UnixStream> {
-    let stream = UnixStream::connect_addr(&kernel_name(socket)?)?;
-    let theirs = rustix::net::sockopt::socket_peercred(&stream)?.uid;
+    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(kernel_name(socket))?)?;
+    let theirs = sockopt::socket_peercred(&stream)?.uid;
     if theirs != geteuid() {
         let text = format!("user {} has taken the place of this user's node", theirs.as_raw());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     stream.set_nonblocking(true)?;
     Ok(stream)
+}
+
+/// A mark of somebody inside, for as long as this is kept.
+#[derive(Debug)]
+pub(crate) struct Mark(#[expect(dead_code, reason = "its name is all that counts")] UnixListener);
+
+/// What all marks of a place begin with.
+fn inside(socket: &Path) -> String {
+    format!("{}:inside:", kernel_name(socket))
+}
+
+impl Mark {
+    /// Says that this process is inside with such a lease.
+    pub(crate) fn new(socket: &Path, lease: Duration) -> io::Result<Self> {
+        let millis = lease.as_millis();
+        listen(&format!("{}{}:{millis}", inside(socket), std::process::id())).map(Self)
+    }
+}
+
+/// The longest lease of this user's processes that are inside, by their marks.
+pub(crate) fn longest_mark(socket: &Path) -> Option<Duration> {
+    let list = fs::read_to_string("/proc/net/unix").ok()?;
+    let prefix = inside(socket);
+    let names = list.lines().filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));
+    let leases = names.filter(|name| name.starts_with(&prefix)).filter_map(|name| {
+        let millis = name.rsplit(':').next()?.parse().ok()?;
+        is_ours(name).then(|| Duration::from_millis(millis))
+    });
+    leases.max()
+}
+
+/// Whether a name is one of this user's: anybody can have any name. If that cannot be known now, it
+/// is taken to be.
+fn is_ours(name: &str) -> bool {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let look = || {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+        sockopt::socket_peercred(&socket)
+    };
+    match look() {
+        Ok(peer) => peer.uid == geteuid(),
+        Err(Errno::CONNREFUSED) => false,
+        Err(_) => true,
+    }
 }
 
 /// The note of a configured node: nobody else may serve there.
@@ -60,4 +122,42 @@ pub(crate) fn keep(socket: &Path, node: &str) -> io::Result<()> {
 /// Which configured node alone may serve at this socket, if one ever did.
 pub fn kept_for(socket: &Path) -> Option<String> {
     fs::read_to_string(note(socket)).ok().map(|text| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, time::Duration};
+
+    use super::{Mark, claim, kept_for, longest_mark};
+
+    #[test]
+    fn one_process_has_the_name_of_a_place_for_as_long_as_it_keeps_it() {
+        let place = tempfile::tempdir().expect("a directory");
+        let (one, two) = (place.path().join("one"), place.path().join("two"));
+        let first = claim(&one).expect("nobody has it");
+        claim(&one).expect_err("somebody has it");
+        claim(&two).expect("another place");
+        drop(first);
+        claim(&one).expect("nobody has it any more");
+    }
+
+    #[test]
+    fn the_longest_lease_of_those_inside_is_known_by_their_marks() {
+        let place = tempfile::tempdir().expect("a directory");
+        let (socket, other) = (place.path().join("s"), place.path().join("t"));
+        assert_eq!(longest_mark(&socket), None);
+        let short = Mark::new(&socket, Duration::from_secs(3)).expect("marked");
+        let long = Mark::new(&socket, Duration::from_secs(12)).expect("marked");
+        let _elsewhere = Mark::new(&other, Duration::from_secs(99)).expect("marked");
+        assert_eq!(longest_mark(&socket), Some(Duration::from_secs(12)));
+        drop(long);
+        assert_eq!(longest_mark(&socket), Some(Duration::from_secs(3)));
+        drop(short);
+        assert_eq!(longest_mark(&socket), None);
+    }
+
+    #[test]
+    fn a_place_without_a_note_is_kept_for_nobody() {
+        assert_eq!(kept_for(Path::new("/nonexistent/socket")), None);
+    }
 }

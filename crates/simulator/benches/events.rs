@@ -1,8 +1,10 @@
 //! Events per second, beside what the bare wheel does in the same run; memory per process.
 //!
-//! `cargo bench -p mutua-simulator` runs it. Timing is printed, not asserted.
+//! `cargo bench -p mutua-simulator` runs it; words after `--` choose lines, such as `raymond
+//! 1000000 think`. Timing is printed, not asserted. It is that of the processor's time of the one
+//! thread, so that what else the machine does hardly counts.
 
-use std::{fs, hint::black_box, time::Instant};
+use std::{env, fs, hint::black_box};
 
 use mutua_algorithms::{
     Mutex, Setup,
@@ -11,6 +13,7 @@ use mutua_algorithms::{
 use mutua_simulator::{
     Distribution, Load, Network, Plan, Random, Simulation, Wheel, Who, Workload,
 };
+use rustix::time::{ClockId, clock_gettime};
 
 const LATENCY: u64 = 1_000_000;
 
@@ -19,13 +22,19 @@ fn main() {
         "{:<14} {:>9} {:<10} {:>12} {:>9} {:>12} {:>7} {:>11}",
         "algorithm", "nodes", "load", "events", "M/s", "wheel M/s", "ratio", "bytes/node"
     );
+    let words: Vec<_> = env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     for nodes in [1_000, 1_000_000] {
-        let entries = if nodes == 1_000 { 2_000_000 } else { 1_500_000 };
         for load in ["saturated", "think"] {
-            measure::<Raymond>(nodes, load, entries);
-            measure::<NaimiTrehel>(nodes, load, entries);
+            measure::<Raymond>(nodes, load, &words);
+            measure::<NaimiTrehel>(nodes, load, &words);
         }
     }
+}
+
+/// Seconds of the processor that this thread has used.
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Saturated: everyone waits, few messages are under way. Think: everyone has a request planned, at
@@ -41,16 +50,21 @@ fn workload(load: &str, nodes: u32) -> Workload {
     }
 }
 
-fn measure<M: Mutex>(nodes: u32, load: &str, entries: u64) {
+fn measure<M: Mutex>(nodes: u32, load: &str, words: &[String]) {
+    let line = [M::ABOUT.name.to_owned(), nodes.to_string(), load.to_owned()];
+    if !words.iter().all(|word| line.contains(word)) {
+        return;
+    }
+    let entries = if nodes == 1_000 { 2_000_000 } else { 1_500_000 };
     let before = resident_bytes();
     let network = Network::new(Distribution::Constant(LATENCY));
     let mut plan = Plan::new(Setup::new(nodes), network, workload(load, nodes), entries);
     plan.warm_up = Some(0);
     plan.drain = false;
     let mut simulation = Simulation::<M>::new(plan).expect("a plan that can be");
-    let begin = Instant::now();
+    let begin = processor_seconds();
     while simulation.run(1 << 20) {}
-    let rate = simulation.events() as f64 / begin.elapsed().as_secs_f64();
+    let rate = simulation.events() as f64 / (processor_seconds() - begin);
     let bytes = (resident_bytes() - before) / f64::from(nodes);
     let bare = bare_wheel(nodes as usize);
     println!(
@@ -71,12 +85,12 @@ fn bare_wheel(pending: usize) -> f64 {
         wheel.push(random.below(2 * LATENCY), number);
     }
     let count = 5_000_000;
-    let begin = Instant::now();
+    let begin = processor_seconds();
     for _ in 0..count {
         let (time, _, number) = wheel.pop().expect("it stays full");
         wheel.push(time + random.below(2 * LATENCY), black_box(number));
     }
-    f64::from(count) / begin.elapsed().as_secs_f64()
+    f64::from(count) / (processor_seconds() - begin)
 }
 
 fn resident_bytes() -> f64 {

@@ -57,8 +57,8 @@ pub fn simulate(name: &str, plan: &Plan) -> Option<Result<Report, StartError>> {
     simulate_watched(name, plan, None, &mut |_, _| {})
 }
 
-/// The same, written down by a recorder and watched by `progress`, which is told now and then which
-/// share is done and how many events there were.
+/// The same, written down by a recorder and watched by `progress`, which is told when the system is
+/// there, and then now and then, which share is done and how many events there were.
 pub fn simulate_watched(
     name: &str,
     plan: &Plan,
@@ -94,6 +94,7 @@ impl registry::MutexVisitor for Simulate<'_> {
         let mut simulation = Simulation::<M>::with_recorder(self.plan.clone(), |start| {
             self.recorder.map(|make| make(M::ABOUT.name, start))
         })?;
+        (self.progress)(0.0, 0);
         while simulation.run(SLICE) {
             (self.progress)(simulation.progress(), simulation.events());
         }

@@ -89,6 +89,11 @@ impl Network {
             let (node, last) = (outage.node, processes - 1);
             return Some(format!("process {node} is to crash, but they are 0 to {last}"));
         }
+        let mut cut_off = self.partitions.iter().flat_map(|partition| partition.group.iter());
+        if let Some(node) = cut_off.find(|node| node.0 >= processes) {
+            let last = processes - 1;
+            return Some(format!("process {node} is to be cut off, but they are 0 to {last}"));
+        }
         match &self.latency {
             Latency::Everywhere(latency) => latency.fault(),
             Latency::Regions(regions) => regions.fault(processes),

@@ -11,7 +11,7 @@ use crate::{
     checks::Checks,
     network::Links,
     ordering::Ordering,
-    tells::{Tells, Told},
+    tells::{self, Tells, Told},
     workload::Clients,
     world::{Client, Event, Length, Parcel, Stage, Step, World},
 };
@@ -86,7 +86,7 @@ impl Plan {
             return Err(StartError::new("0 entries; give at least 1"));
         }
         let fault = self.network.fault(start.processes());
-        let fault = fault.or_else(|| self.tells.as_ref().and_then(Distribution::fault));
+        let fault = fault.or_else(|| self.tells.as_ref().and_then(tells::fault));
         match fault.or_else(|| self.workload.fault(start.contenders())) {
             Some(fault) => Err(StartError::new(fault)),
             None => Ok(()),
@@ -106,8 +106,10 @@ pub struct Simulation<M: Mutex> {
     patience: u64,
 }
 
-/// A process beside its client, so that both are found with one look into memory.
+/// A process beside its client, and as few lines of the cache as can be: with a million of them,
+/// looking into memory is what takes time.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Node<M> {
     process: Process<M>,
     client: Client,

@@ -25,6 +25,14 @@ pub(crate) struct Tells {
     pub(crate) waiting: usize,
 }
 
+/// What is wrong with telling each other after such times, if anything.
+pub(crate) fn fault(every: &Distribution) -> Option<String> {
+    if every.mean() == 0.0 {
+        return Some("a message of the application every 0ns; give a time, as 1ms".to_owned());
+    }
+    every.fault()
+}
+
 impl Tells {
     /// Among so many processes, each telling after this time again.
     pub(crate) fn new(every: Distribution, processes: u32, seed: u64) -> Self {

@@ -21,18 +21,18 @@ pub struct Wheel<T> {
     levels: Vec<Level>,
     /// A bit per level that is not empty.
     filled: u32,
-    /// Time and successor of every event; apart from `items`, so that moving an event down a level
-    /// touches 16 bytes.
-    links: Vec<Link>,
-    items: Vec<Option<T>>,
+    /// Every event beside its time and successor: with a million waiting, each look into memory
+    /// counts, and whoever moves an event down a level has it at hand when it comes out.
+    links: Vec<Link<T>>,
     free: u32,
     len: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Link {
+#[derive(Debug)]
+struct Link<T> {
     time: u64,
     next: u32,
+    item: Option<T>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,6 @@ impl<T> Wheel<T> {
             levels: (0..LEVELS).map(|_| Level::new()).collect(),
             filled: 0,
             links: Vec::new(),
-            items: Vec::new(),
             free: NONE,
             len: 0,
         }
@@ -117,6 +116,7 @@ impl<T> Wheel<T> {
         let place = self.levels[level].slots[slot].first;
         let link = &mut self.links[place as usize];
         let (time, next) = (link.time, link.next);
+        let item = link.item.take().expect("a waiting event is stored");
         link.next = self.free;
         self.free = place;
         self.levels[level].slots[slot].first = next;
@@ -125,7 +125,6 @@ impl<T> Wheel<T> {
         }
         self.now = time;
         self.len -= 1;
-        let item = self.items[place as usize].take().expect("a waiting event is stored");
         (time, place as usize, item)
     }
 
@@ -164,14 +163,12 @@ impl<T> Wheel<T> {
     fn store(&mut self, time: u64, item: T) -> u32 {
         if self.free == NONE {
             let place = u32::try_from(self.links.len()).expect("fewer than 2^32 events");
-            self.links.push(Link { time, next: NONE });
-            self.items.push(Some(item));
+            self.links.push(Link { time, next: NONE, item: Some(item) });
             return place;
         }
         let place = self.free;
         self.free = self.links[place as usize].next;
-        self.links[place as usize] = Link { time, next: NONE };
-        self.items[place as usize] = Some(item);
+        self.links[place as usize] = Link { time, next: NONE, item: Some(item) };
         place
     }
 

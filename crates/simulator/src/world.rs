@@ -52,14 +52,11 @@ pub(crate) struct Parcel<M> {
     pub(crate) kind: u8,
 }
 
-/// A process's client, and what is measured of it.
+/// A process's client, and what is measured of it. What every message touches comes first, beside
+/// the process.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Client {
-    pub(crate) requested_at: u64,
-    pub(crate) entered_at: u64,
-    pub(crate) entries_before: u64,
-    pub(crate) waited: u64,
-    pub(crate) entries: u64,
     pub(crate) sent: u64,
     pub(crate) received: u64,
     /// Counts the crashes: what was planned before one must not happen after it.
@@ -70,6 +67,11 @@ pub(crate) struct Client {
     pub(crate) down: bool,
     /// Nobody was inside or waiting when it asked.
     asked_alone: bool,
+    pub(crate) requested_at: u64,
+    pub(crate) entered_at: u64,
+    pub(crate) entries_before: u64,
+    pub(crate) waited: u64,
+    pub(crate) entries: u64,
 }
 
 /// How far a run has come.

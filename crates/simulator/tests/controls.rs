@@ -2,7 +2,7 @@
 
 use mutua_algorithms::{Claim, Kind, Links, NodeId, Setup, registry};
 use mutua_simulator::{
-    Distribution, Load, Network, Outage, Partition, Plan, Report, Who, Workload, simulate,
+    Distribution, Load, Network, Outage, Partition, Plan, Report, Who, Wish, Workload, simulate,
 };
 
 const T: u64 = 1_000_000;
@@ -117,4 +117,46 @@ fn a_process_that_comes_back_with_the_token_makes_it_two() {
     let outage = Outage { node: NodeId(0), from: 9 * T + T / 2, until: Some(10 * T + T / 4) };
     plan.network.outages.push(outage);
     assert!(is_violated("naimi-trehel", &plan, &[Claim::Safety, Claim::Fence]));
+}
+
+#[test]
+fn messages_of_the_application_show_that_a_queue_or_a_ring_does_not_keep_the_order() {
+    let mut plan = contended(Setup::new(5), EXPONENTIAL);
+    plan.tells = Some(EXPONENTIAL);
+    for name in ["central", "le-lann"] {
+        let report = run(name, &plan);
+        // It is not claimed, so it is no violation, unless somebody asks to judge it.
+        assert_eq!(report.violations, [], "{name}");
+        assert!(report.overtakings > Some(0) && report.tells > 0, "{name}");
+        let apart = report.unclaimed.iter().all(|found| found.property == Claim::Ordering);
+        assert!(apart && !report.unclaimed.is_empty(), "{name}: {:?}", report.unclaimed);
+        let judged = Plan { judged: vec![Claim::Ordering], ..plan.clone() };
+        assert!(is_violated(name, &judged, &[Claim::Ordering]), "{name}");
+    }
+    for name in ["lamport", "ricart-agrawala"] {
+        assert_eq!(run(name, &plan).overtakings, Some(0), "{name}");
+    }
+}
+
+#[test]
+fn a_script_that_is_played_ends_though_applications_go_on_telling() {
+    let mut plan = contended(Setup::new(3), Distribution::Constant(T));
+    let wish = |node, at| Wish { at, node: NodeId(node), hold: None };
+    plan.workload.load = Load::Script(vec![wish(0, 0), wish(1, T)]);
+    plan.tells = Some(EXPONENTIAL);
+    let report = run("lamport", &plan);
+    assert_eq!((report.entries, report.violation_count), (2, 0));
+    plan.network.loss = 1.0;
+    let report = run("lamport", &plan);
+    assert_eq!(report.violations[0].property, Claim::DeadlockFree, "{:?}", report.violations);
+}
+
+#[test]
+fn the_bypass_of_a_tree_is_found_where_it_is_judged() {
+    let mut plan = contended(Setup::new(6), EXPONENTIAL);
+    plan.workload.load = Load::Think(Distribution::Exponential { mean: 3 * T });
+    assert_eq!(run("raymond", &plan).violations, []);
+    plan.judged = vec![Claim::BoundedBypass];
+    assert!(is_violated("raymond", &plan, &[Claim::BoundedBypass]));
+    assert!(!is_violated("suzuki-kasami", &plan, &[Claim::BoundedBypass]));
 }

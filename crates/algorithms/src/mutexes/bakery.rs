@@ -472,6 +472,11 @@ const NAIVE: About = About {
         "Then for each j: wait until number[j] is 0 or (number[j], j) comes after ours.",
         "To leave: number := 0.",
     ],
-    known_failures: &["Two inside: it needs the smaller id to write its number late."],
+    known_failures: &[
+        "Two inside: it needs the smaller id to write its number late. With two processes that \
+         takes links that reorder, with three it happens on links that keep order too.",
+        "Pushed over links that keep order it does not show: a number arrives before the \
+         acknowledgement that lets the other one go on.",
+    ],
     ..ABOUT
 };

@@ -35,9 +35,13 @@ pub struct Raymond {
     asked: bool,
     /// Who waits for the token to come here, we or neighbours: `REQUEST_Q`.
     queue: VecDeque<NodeId>,
-    /// Which neighbours are in the queue, by their places among the neighbours.
+    /// Which neighbours are in the queue, by their places among the neighbours, where it is too
+    /// long to look through.
     queued: NodeSet,
 }
+
+/// A queue of so many is looked through; only the hub of a star has a longer one.
+const SHORT: usize = 8;
 
 /// What neighbours say to each other.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -81,16 +85,13 @@ impl Mutex for Raymond {
 
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
         self.phase = Phase::Requesting;
-        self.queue.push_back(self.me);
+        self.enqueue(self.me);
         self.assign_privilege(out);
         self.make_request(out);
     }
 
     fn receive(&mut self, from: NodeId, message: Self::Message, out: &mut Outbox<Self::Message>) {
-        let Some(place) = self.tree.place(self.me, from) else {
-            return out.nonsense(from, "a message from no neighbour");
-        };
-        if let Err(why) = self.accept(from, NodeId(place), &message) {
+        if let Err(why) = self.accept(from, &message) {
             return out.nonsense(from, why);
         }
         if message == Initialize {
@@ -139,14 +140,17 @@ impl Mutex for Raymond {
 }
 
 impl Raymond {
-    /// Takes note of a message, or says why it makes no sense. `place` is the sender's among the
-    /// neighbours.
-    fn accept(
-        &mut self,
-        from: NodeId,
-        place: NodeId,
-        message: &RaymondMessage,
-    ) -> Result<(), &'static str> {
+    /// Takes note of a message, or says why it makes no sense.
+    fn accept(&mut self, from: NodeId, message: &RaymondMessage) -> Result<(), &'static str> {
+        // The token from where we have asked for it: HOLDER is a neighbour, and nobody needs to
+        // look for it in a tree of perhaps a million.
+        if *message == Token && self.holder == Some(from) && self.asked {
+            self.holder = Some(self.me);
+            return Ok(());
+        }
+        if self.tree.place(self.me, from).is_none() {
+            return Err("a message from no neighbour");
+        }
         match (message, self.holder) {
             (Initialize, None) => self.holder = Some(from),
             (Initialize, Some(_)) => return Err("an INITIALIZE for one who knows the holder"),
@@ -157,12 +161,10 @@ impl Raymond {
                 return Err("a request from where the token is");
             }
             (Request, Some(_)) => {
-                if !self.queued.insert(place) {
+                if !self.enqueue(from) {
                     return Err("a second request before the first was answered");
                 }
-                self.queue.push_back(from);
             }
-            (Token, Some(holder)) if holder == from && self.asked => self.holder = Some(self.me),
             (Token, Some(holder)) if holder == self.me => return Err("a second token"),
             (Token, Some(_)) => return Err("a token nobody asked for"),
         }
@@ -173,17 +175,51 @@ impl Raymond {
         if self.holder != Some(self.me) || self.phase == Phase::Inside {
             return;
         }
-        let Some(head) = self.queue.pop_front() else { return };
+        let Some(head) = self.dequeue() else { return };
         self.asked = false;
         if head == self.me {
             self.phase = Phase::Inside;
             out.enter();
         } else {
-            let place = self.tree.place(self.me, head).expect("the queue is of neighbours");
-            self.queued.remove(NodeId(place));
             self.holder = Some(head);
             out.send(head, Token);
         }
+    }
+
+    /// Puts us or a neighbour at the end of the queue, unless it stands there.
+    fn enqueue(&mut self, node: NodeId) -> bool {
+        let is_new = match self.place_in_long_queue(node) {
+            Some(place) => self.queued.insert(place),
+            None => !self.queue.contains(&node),
+        };
+        if is_new {
+            self.queue.push_back(node);
+            if self.queue.len() == SHORT + 1 {
+                let neighbours = self.queue.iter().filter(|&&other| other != self.me);
+                let places = neighbours.filter_map(|&other| self.tree.place(self.me, other));
+                self.queued = places.map(NodeId).collect();
+            }
+        }
+        is_new
+    }
+
+    fn dequeue(&mut self) -> Option<NodeId> {
+        let head = self.queue.pop_front()?;
+        if self.queue.len() == SHORT {
+            self.queued.clear();
+        } else if let Some(place) = self.place_in_long_queue(head) {
+            self.queued.remove(place);
+        }
+        Some(head)
+    }
+
+    /// The place of a neighbour among the neighbours, where `queued` is kept. We stand in the queue
+    /// once at most, since we ask once at a time.
+    fn place_in_long_queue(&self, node: NodeId) -> Option<NodeId> {
+        if self.queue.len() <= SHORT || node == self.me {
+            return None;
+        }
+        self.tree.place(self.me, node).map(NodeId)
     }
 
     fn make_request(&mut self, out: &mut Outbox<RaymondMessage>) {

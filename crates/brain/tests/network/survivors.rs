@@ -1,5 +1,5 @@
-//! Clients that outlive their node: processes of their own, inside with a lease. They claim what they
-//! are inside when the node is back, or leave it when their lease runs out.
+//! Clients that outlive their node: processes of their own, inside with a lease. They claim what
+//! they are inside when the node is back, or leave it when their lease runs out.
 
 use std::time::Duration;
 

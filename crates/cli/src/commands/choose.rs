@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     hold: Distribution,
 
     /// Only the first K ask.
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", allow_hyphen_values = true, value_parser = system::number)]
     hot: Option<u32>,
 
     /// Requests must be granted in the order in which they happened (EM3).
@@ -51,15 +51,18 @@ pub(crate) struct Arguments {
     by: By,
 
     /// How many entries each run measures.
-    #[arg(long, value_name = "E", default_value_t = 4000)]
+    #[arg(long, value_name = "E", default_value_t = 4000, allow_hyphen_values = true,
+          value_parser = system::positive)]
     entries: u64,
 
     /// How many seeds each candidate is run with.
-    #[arg(long, value_name = "R", default_value_t = 3)]
+    #[arg(long, value_name = "R", default_value_t = 3, allow_hyphen_values = true,
+          value_parser = system::positive)]
     runs: u64,
 
     /// The first seed.
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1, allow_hyphen_values = true,
+          value_parser = system::whole)]
     seed: u64,
 
     /// Print JSON.
@@ -113,9 +116,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 impl Situation {
     fn new(arguments: &Arguments) -> Result<Self> {
         let nodes = arguments.nodes;
-        if nodes == 0 || arguments.runs == 0 || arguments.entries == 0 {
-            return Err(usage("0 processes, runs or entries; give at least 1"));
-        }
         let network = arguments.network.network(nodes)?;
         let who = arguments.hot.map_or(Who::All, Who::Hot);
         let workload = Workload { load: Load::Think(arguments.rest), who, hold: arguments.hold };

@@ -53,7 +53,9 @@ pub(crate) struct Arguments {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "0.05,0.1,0.2,0.4,0.6,0.8,1,1.5,3"
+        default_value = "0.05,0.1,0.2,0.4,0.6,0.8,1,1.5,3",
+        allow_hyphen_values = true,
+        value_parser = offered
     )]
     loads: Vec<f64>,
 
@@ -66,20 +68,24 @@ pub(crate) struct Arguments {
     latency: Vec<String>,
 
     /// How many entries each run measures, if --max-events allow it.
-    #[arg(long, value_name = "E", default_value_t = 10_000)]
+    #[arg(long, value_name = "E", default_value_t = 10_000, allow_hyphen_values = true,
+          value_parser = system::positive)]
     entries: u64,
 
     /// How many seeds each cell is run with.
-    #[arg(long, value_name = "R", default_value_t = 3)]
+    #[arg(long, value_name = "R", default_value_t = 3, allow_hyphen_values = true,
+          value_parser = system::positive)]
     runs: u64,
 
     /// The first seed.
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1, allow_hyphen_values = true,
+          value_parser = system::whole)]
     seed: u64,
 
     /// How many events a run may have. What it has not measured enough by then is not plotted, and
     /// marked as cut off in the tables.
-    #[arg(long, value_name = "E", default_value_t = 3_000_000)]
+    #[arg(long, value_name = "E", default_value_t = 3_000_000, allow_hyphen_values = true,
+          value_parser = system::positive)]
     max_events: u64,
 
     /// The directory for report.html, results.csv, the plots, and what is known from before.
@@ -122,13 +128,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn check(arguments: &Arguments) -> Result<()> {
     situations(arguments)?;
-    if arguments.entries == 0 || arguments.runs == 0 {
-        return Err(usage("0 entries or runs; give at least 1"));
-    }
-    match arguments.loads.iter().find(|load| **load <= 0.0 || !load.is_finite()) {
-        Some(load) => Err(usage(format!("an offered load of {load}; it must be above 0"))),
-        None => Ok(()),
-    }
+    Ok(())
+}
+
+/// Reads an offered load.
+fn offered(text: &str) -> Result<f64, String> {
+    let load = text.trim().parse::<f64>().ok().filter(|load| *load > 0.0 && load.is_finite());
+    load.ok_or_else(|| "an offered load is a number above 0, such as 0.5".to_owned())
 }
 
 fn compare(arguments: &Arguments, named: &[&'static About]) -> Result<Comparison> {

@@ -1,6 +1,7 @@
 //! `mutua demo bank`: what is lost without a lock, and that nothing is with one.
 
 mod picture;
+mod svg;
 mod teller;
 
 pub(crate) use teller::{ARGUMENT, main};
@@ -16,7 +17,7 @@ use std::{
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
-use crate::exit::usage;
+use crate::exit::{Coded, FILE, usage};
 
 /// Which demonstration.
 #[derive(Debug, Args)]
@@ -36,26 +37,48 @@ enum Demo {
         /// How many deposits each makes.
         #[arg(long, default_value_t = 5)]
         deposits: u64,
+        /// Draw both runs as SVG too.
+        #[arg(long, value_name = "FILE")]
+        picture: Option<PathBuf>,
     },
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let Demo::Bank { processes, deposits } = arguments.demo;
+    let Demo::Bank { processes, deposits, picture } = &arguments.demo;
+    let (processes, deposits) = (*processes, *deposits);
     if !(1..=16).contains(&processes) || !(1..=1000).contains(&deposits) {
         return Err(usage("--processes is 1 to 16 and --deposits is 1 to 1000"));
     }
     let expected = processes as u64 * deposits * teller::AMOUNT;
+    let mut runs = Vec::new();
     for locked in [false, true] {
-        let stays = play(processes, deposits, locked)?;
+        let (stays, balance) = play(processes, deposits, locked)?;
         println!("{} the lock:", if locked { "with" } else { "without" });
-        print!("{}", picture::draw(&stays.0, processes));
-        let lost = expected - stays.1.min(expected);
-        println!("  paid in {expected}, the account has {}, lost {lost}\n", stays.1);
-        if locked && lost > 0 {
-            anyhow::bail!("money was lost although the lock was held");
-        }
+        print!("{}", picture::draw(&stays, processes));
+        let run = Run { locked, stays, expected, balance };
+        println!("  paid in {expected}, the account has {balance}, lost {}\n", run.lost());
+        runs.push(run);
     }
+    if let Some(file) = picture {
+        fs::write(file, svg::draw(&runs, processes))
+            .map_err(|error| Coded(FILE, format!("{}: {error}", file.display())))?;
+    }
+    anyhow::ensure!(runs[1].lost() == 0, "money was lost although the lock was held");
     Ok(ExitCode::SUCCESS)
+}
+
+/// One run, and what came of it.
+struct Run {
+    locked: bool,
+    stays: Vec<teller::Stay>,
+    expected: u64,
+    balance: u64,
+}
+
+impl Run {
+    fn lost(&self) -> u64 {
+        self.expected.saturating_sub(self.balance)
+    }
 }
 
 /// One run: when each process read and wrote, and the account's balance in the end.

@@ -7,9 +7,9 @@ mod report;
 mod signals;
 mod terminal;
 
-pub(crate) use arguments::Arguments;
+pub(crate) use arguments::{Arguments, HELP};
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use mutua_service::{
@@ -50,7 +50,7 @@ struct Grant {
 async fn work(plan: Plan) -> Result<ExitCode> {
     let mut report = Report::new(&plan)?;
     let mut signals = Signals::new()?;
-    let (connector, kind) = reach(&plan).await?;
+    let (connector, kind, place) = reach(&plan).await?;
     let client = v1::Client {
         owner: plan.owner.clone(),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -64,6 +64,7 @@ async fn work(plan: Plan) -> Result<ExitCode> {
         ttl: plan.ttl,
         client,
         guarded: !plan.command.is_empty(),
+        place,
     };
     let mut hold = hold(connector, kind, wish);
     let granted = match wait(&plan, &mut hold, &mut signals, &mut report).await? {
@@ -77,8 +78,8 @@ async fn work(plan: Plan) -> Result<ExitCode> {
     }
 }
 
-/// How to reach whoever grants the lock, and who it is.
-async fn reach(plan: &Plan) -> Result<(Connector, Kind)> {
+/// How to reach whoever grants the lock, who it is, and the socket if it is the user's node.
+async fn reach(plan: &Plan) -> Result<(Connector, Kind, Option<PathBuf>)> {
     if let Some(endpoint) = plan.endpoint.clone() {
         let first = connect(&endpoint).await.map_err(exit::unreachable)?;
         let kind = kind(first).await.map_err(exit::unavailable)?;
@@ -86,14 +87,15 @@ async fn reach(plan: &Plan) -> Result<(Connector, Kind)> {
             let endpoint = endpoint.clone();
             Box::pin(async move { connect(&endpoint).await })
         });
-        return Ok((connector, kind));
+        return Ok((connector, kind, None));
     }
     let place = Place::find()?;
+    let socket = place.configured.is_none().then(|| place.socket.clone());
     let connector: Connector = Box::new(move || {
         let place = place.clone();
         Box::pin(async move { connect_or_start(&place).await })
     });
-    Ok((connector, Kind::Mutua))
+    Ok((connector, Kind::Mutua, socket))
 }
 
 /// Waits to be let in. The inner error is how to exit without.

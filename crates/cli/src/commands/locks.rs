@@ -87,11 +87,16 @@ async fn client(at: &Where) -> Result<LocksClient<Channel>> {
     let about = tokio::time::timeout(PATIENCE, client.about(v1::AboutRequest {})).await;
     let about = about.map_err(|_| exit::unavailable("the node does not answer"))?;
     let version = about.map_err(failed)?.into_inner().version;
-    let own = env!("CARGO_PKG_VERSION");
-    if version != own {
-        eprintln!("mutua: the node is version {version}, and this is version {own}");
+    if let Some(text) = of_another_version(&version) {
+        eprintln!("mutua: {text}");
     }
     Ok(client)
+}
+
+/// What to say to who asks a node of another version.
+pub(crate) fn of_another_version(version: &str) -> Option<String> {
+    let own = env!("CARGO_PKG_VERSION");
+    (version != own).then(|| format!("the node is version {version}, and this is version {own}"))
 }
 
 fn failed(status: Status) -> anyhow::Error {
@@ -216,11 +221,7 @@ pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
         let request = v1::ListRequest { prefix: name.clone(), exact: true };
         let seen = client.list(request).await.map_err(failed)?.into_inner().locks;
         let Some(holder) = seen.into_iter().find_map(|lock| lock.holder) else {
-            if arguments.at.json {
-                println!("{}", json!({ "name": arguments.name, "broken": null }));
-            }
-            eprintln!("mutua: nobody of this node is inside {}", arguments.name);
-            return Ok(ExitCode::from(1));
+            return Ok(tell_broken(arguments, &v1::BreakResponse::default()));
         };
         if !arguments.yes && !confirm(&holder)? {
             return Ok(ExitCode::from(1));
@@ -229,29 +230,31 @@ pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
         let fence = arguments.token.unwrap_or(holder.fence);
         let (reason, by) = (arguments.reason.clone(), super::lock::owner());
         let request = v1::BreakRequest { name, fence, reason, by };
-        let response = client.r#break(request).await.map_err(failed)?.into_inner();
-        if arguments.at.json {
-            let broken = response.broken.as_ref().map(entry_json);
-            let at_the_latest_ms = response.quarantine_ms;
-            println!(
-                "{}",
-                json!({ "name": arguments.name, "broken": broken, "free_within_ms": at_the_latest_ms })
-            );
-        }
-        match response.broken {
-            Some(_) if arguments.at.json => {}
-            Some(broken) => println!(
-                "taken away from {}; others get in when it has left, in {} at the latest",
-                who(&broken),
-                ago(response.quarantine_ms)
-            ),
-            None => {
-                eprintln!("mutua: token {fence} is not inside {} any more", arguments.name);
-                return Ok(ExitCode::from(1));
-            }
-        }
-        Ok(ExitCode::SUCCESS)
+        let response = client.r#break(request).await.map_err(failed)?;
+        Ok(tell_broken(arguments, &response.into_inner()))
     })
+}
+
+fn tell_broken(arguments: &BreakArguments, response: &v1::BreakResponse) -> ExitCode {
+    let (name, free_within_ms) = (&arguments.name, response.quarantine_ms);
+    let broken = response.broken.as_ref();
+    if arguments.at.json {
+        let broken = broken.map(entry_json);
+        let told = json!({ "name": name, "broken": broken, "free_within_ms": free_within_ms });
+        println!("{told}");
+    } else if let Some(broken) = broken {
+        println!(
+            "taken away from {}; others get in when it has left, in {} at the latest",
+            who(broken),
+            ago(free_within_ms)
+        );
+    }
+    match (broken, arguments.token) {
+        (Some(_), _) => return ExitCode::SUCCESS,
+        (None, Some(token)) => eprintln!("mutua: token {token} is not inside {name}"),
+        (None, None) => eprintln!("mutua: nobody of this node is inside {name}"),
+    }
+    ExitCode::from(1)
 }
 
 fn confirm(holder: &v1::Entry) -> Result<bool> {
@@ -308,4 +311,22 @@ pub(crate) fn entry_json(entry: &v1::Entry) -> Value {
         "for_ms": entry.for_ms,
         "token": entry.fence,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ago, of_another_version};
+
+    #[test]
+    fn a_node_of_another_version_is_worth_a_word() {
+        assert_eq!(of_another_version(env!("CARGO_PKG_VERSION")), None);
+        let text = of_another_version("9.9.9").expect("a word");
+        assert!(text.contains("9.9.9") && text.contains(env!("CARGO_PKG_VERSION")), "{text}");
+    }
+
+    #[test]
+    fn times_are_told_as_people_say_them() {
+        let told = [999, 1000, 61_000, 3_720_000].map(ago);
+        assert_eq!(told, ["999 ms", "1 s", "1 min 1 s", "1 h 2 min"]);
+    }
 }

@@ -23,7 +23,7 @@ use crate::{
     names,
     network::NetworkArguments,
     size,
-    system::SystemArguments,
+    system::{self, SystemArguments},
     workload::{self, WorkloadArguments},
 };
 
@@ -43,19 +43,23 @@ pub(crate) struct Arguments {
     network: NetworkArguments,
 
     /// How many entries to measure.
-    #[arg(long, value_name = "E")]
+    #[arg(long, value_name = "E", allow_hyphen_values = true,
+          value_parser = system::positive)]
     entries: Option<u64>,
 
     /// How many entries to let pass first; by default enough for the system to settle.
-    #[arg(long, value_name = "E")]
+    #[arg(long, value_name = "E", allow_hyphen_values = true,
+          value_parser = system::whole)]
     warm_up: Option<u64>,
 
     /// Where all randomness comes from.
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1, allow_hyphen_values = true,
+          value_parser = system::whole)]
     seed: u64,
 
     /// Repeat with so many seeds, from --seed on, and give 95 % confidence intervals.
-    #[arg(long, value_name = "R", default_value_t = 1)]
+    #[arg(long, value_name = "R", default_value_t = 1, allow_hyphen_values = true,
+          value_parser = system::positive)]
     runs: u64,
 
     /// Let every process tell another one something, so long after the last time: messages of the
@@ -99,15 +103,17 @@ pub(crate) struct Arguments {
     starters: Option<String>,
 
     /// Elections: who is down from the beginning.
-    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    #[arg(long, value_name = "IDS", value_delimiter = ',', value_parser = system::number)]
     crashed: Vec<u32>,
 
     /// Elections: the longest transmission that processes reckon with; by default one that holds.
-    #[arg(long, value_name = "TIME", value_parser = durations::nanoseconds)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true,
+          value_parser = durations::nanoseconds)]
     transmission: Option<u64>,
 
     /// Elections: the longest handling of a message that processes reckon with.
-    #[arg(long, value_name = "TIME", value_parser = durations::nanoseconds)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true,
+          value_parser = durations::nanoseconds)]
     handling: Option<u64>,
 
     /// Chang-Roberts: how ids stand round the ring: ascending, descending (the worst case when all
@@ -118,12 +124,13 @@ pub(crate) struct Arguments {
     /// Dijkstra's ring under a daemon (--with daemon=central, distributed or synchronous): the
     /// flags at the start, as 0,1,0,1; drawn by the seed if none are given. By messages the ring
     /// starts legitimate.
-    #[arg(long, value_name = "FLAGS", value_delimiter = ',')]
+    #[arg(long, value_name = "FLAGS", value_delimiter = ',', value_parser = system::number)]
     flags: Option<Vec<u32>>,
 
     /// Dijkstra's ring under a daemon: not settled after so many steps is a violation of
     /// convergence; by default after 1000 + 10 N^2.
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_hyphen_values = true,
+          value_parser = system::whole)]
     max_steps: Option<u64>,
 }
 
@@ -132,9 +139,6 @@ const NODES: u32 = 10;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let about = names::algorithm(&arguments.name)?;
-    if arguments.runs == 0 {
-        return Err(usage("--runs 0: give at least 1"));
-    }
     match about.kind {
         Kind::Mutex if daemon::is_asked_for(arguments, about)? => daemon::run(arguments, about),
         Kind::Mutex => mutex(arguments, about),

@@ -11,6 +11,7 @@ use tonic::transport::Channel;
 use super::{Connector, Event, Wish};
 use crate::{
     Moment,
+    place::Mark,
     proto::v1::{self, locks_client::LocksClient, request::Ask},
 };
 
@@ -29,6 +30,8 @@ struct Session {
     /// Since when it has wished.
     since: Moment,
     fence: Option<u64>,
+    /// Kept while inside.
+    mark: Option<Mark>,
     /// The fence is not told yet: first the lease must be known to be good for a while.
     untold: bool,
     good_until: Moment,
@@ -95,6 +98,7 @@ impl Session {
             id: 0,
             since: now,
             fence: None,
+            mark: None,
             untold: false,
             good_until: now,
             sent: Vec::new(),

@@ -34,6 +34,14 @@ impl Drop for Ask {
 type Asked = Pin<Box<dyn Future<Output = Result<Guard, AcquireError>> + Send>>;
 
 impl Service {
+    /// With the members that are missing, where they are the reason.
+    fn explained(&self, result: Result<Guard, AcquireError>) -> Result<Guard, AcquireError> {
+        result.map_err(|error| match (error, self.stopped()) {
+            (AcquireError::NoView(_), Some(why)) => AcquireError::NoView(why),
+            (error, _) => error,
+        })
+    }
+
     pub(super) fn ask(
         self: &Arc<Self>,
         core: &mut Core,
@@ -55,11 +63,11 @@ impl Service {
         });
         // A lock that is free is granted at once, without a task.
         match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => core.answered(now, ask, result),
+            Poll::Ready(result) => core.answered(now, ask, self.explained(result)),
             Poll::Pending => {
                 let service = Arc::clone(self);
                 let task = tokio::spawn(async move {
-                    let result = asked.await;
+                    let result = service.explained(asked.await);
                     service.call(|core, now| core.answered_later(now, ask, result));
                 });
                 core.asks.insert(ask, Ask::Asking(task.abort_handle()));

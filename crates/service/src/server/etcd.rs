@@ -147,14 +147,19 @@ impl Lock for Etcd {
     async fn lock(&self, request: Request<LockRequest>) -> Result<Response<LockResponse>, Status> {
         let client = Client { host: peer(&request), ..Client::default() };
         let LockRequest { name, lease } = request.into_inner();
-        let session = match lease {
-            0 => self.0.private_lease(client)?,
-            lease => SessionId(lease),
+        let (session, unused) = match lease {
+            0 => {
+                let session = self.0.private_lease(client)?;
+                (session, Some(Unused { service: &self.0, session }))
+            }
+            lease => (SessionId(lease), None),
         };
         let fence = match self.0.acquire(session, &name, |_| Patience::Forever).await? {
             Outcome::Granted { fence, .. } | Outcome::Already { fence } => fence,
             outcome => return Err(self.0.refusal(session, outcome)),
         };
+        // From now on it is the caller's.
+        std::mem::forget(unused);
         let key = key(&name, session);
         Ok(Response::new(LockResponse { header: self.header(fence), key }))
     }
@@ -234,6 +239,18 @@ impl Service {
     fn member_index(&self) -> u64 {
         let index = self.members.iter().position(|name| *name == self.name);
         index.unwrap_or_default() as u64
+    }
+}
+
+/// A private lease of a call that has not got anywhere: nobody else knows of it.
+struct Unused<'a> {
+    service: &'a Arc<Service>,
+    session: SessionId,
+}
+
+impl Drop for Unused<'_> {
+    fn drop(&mut self) {
+        self.service.call(|core, now| core.desk.close(now, self.session));
     }
 }
 

@@ -181,6 +181,12 @@ fn service(options: &Options, node: Node) -> Result<Arc<Service>, ServeError> {
     let data = &options.node.data;
     let opened = Memory::open(data, options.node.insecure);
     let (memory, unclean) = opened
+        .and_then(|(memory, unclean)| {
+            let marked = options.idle.and_then(|_| place::longest_mark(&options.socket));
+            let longest = unclean.max(marked);
+            memory.write(longest.unwrap_or_default())?;
+            Ok((memory, longest))
+        })
         .map_err(|source| ServeError::Memory { place: data.display().to_string(), source })?;
     // The hasher's keys are random in every process.
     let seed = RandomState::new().hash_one(std::process::id());

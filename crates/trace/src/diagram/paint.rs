@@ -41,6 +41,10 @@ pub(super) fn paint(header: &Header, scene: &Scene, layout: &Layout, left_out: u
     painter.out
 }
 
+/// The size of a title that fits, and how wide a character of it is on average, in units of it.
+const TITLE_SIZE: f64 = 18.0;
+const TITLE_WIDTH: f64 = 0.65;
+
 struct Painter<'a> {
     layout: &'a Layout,
     out: String,
@@ -64,9 +68,11 @@ impl Painter<'_> {
     }
 
     fn title(&mut self, header: &Header, left_out: usize) {
+        let title = title(header);
+        let size = self.title_size(&title);
         self.put(format_args!(
-            "<text class=\"title\" x=\"20\" y=\"28\">{}</text>",
-            escape(&title(header))
+            "<text class=\"title\" x=\"20\" y=\"28\"{size}>{}</text>",
+            escape(&title)
         ));
         let mut subtitle = header.settings.to_string();
         if left_out > 0 {
@@ -77,6 +83,16 @@ impl Painter<'_> {
             "<text class=\"small\" x=\"20\" y=\"46\">{}</text>",
             escape(&subtitle)
         ));
+    }
+
+    /// A long title, such as a whole command, is written smaller, so that it ends in the picture.
+    fn title_size(&self, title: &str) -> String {
+        let room = self.layout.width - 40.0;
+        let size = room / (title.chars().count() as f64 * TITLE_WIDTH);
+        if size >= TITLE_SIZE {
+            return String::new();
+        }
+        format!(" style=\"font-size:{:.1}px\"", size.max(6.0))
     }
 
     fn axis(&mut self, unit: Unit) {
@@ -155,7 +171,9 @@ impl Painter<'_> {
     }
 
     fn reach(&self, span: &Span) -> (f64, f64) {
-        let from = if span.from == 0 { self.layout.left } else { self.layout.x(span.from) };
+        // Who is inside or down from the beginning was so before; who waits has asked.
+        let from_before = span.from == 0 && span.kind != SpanKind::Waiting;
+        let from = if from_before { self.layout.left } else { self.layout.x(span.from) };
         (from, span.to.map_or(self.layout.right, |to| self.layout.x(to)))
     }
 

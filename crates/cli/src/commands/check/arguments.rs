@@ -215,6 +215,7 @@ impl Arguments {
             depth: self.depth.or(usual.depth),
             delays: self.delays.or(usual.delays),
             threads: self.threads.unwrap_or(usual.threads),
+            ..usual
         }
     }
 

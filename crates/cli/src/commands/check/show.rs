@@ -98,13 +98,14 @@ fn search_text(search: &Search) -> String {
         );
     }
     let mut text = format!(
-        "  {} states, {} steps, depth {}, {:.2} s, {:.2} million states/s, {:.0} bytes a state  \
-         ({})\n",
+        "  {} states, {} steps, depth {}, {:.2} s, {:.2} million states/s, {:.1} MiB, {:.0} bytes \
+         a state  ({})\n",
         search.states,
         search.steps,
         search.depth,
         search.seconds,
         search.states as f64 / search.seconds.max(1e-9) / 1e6,
+        search.bytes as f64 / f64::from(1 << 20),
         search.bytes as f64 / search.states.max(1) as f64,
         search.properties.join(", "),
     );

@@ -6,6 +6,7 @@ use mutua_algorithms::{
 use serde::Serialize;
 
 use super::Situation;
+use crate::{parallel, size};
 
 /// An algorithm on a structure.
 pub(super) struct Candidate {
@@ -28,10 +29,22 @@ pub(super) fn all(situation: &Situation) -> (Vec<Candidate>, Vec<Excluded>) {
     for about in registry::ALGORITHMS.iter().copied().filter(|about| about.kind == Kind::Mutex) {
         match unfit(about, situation) {
             Some(why) => excluded.push(Excluded { algorithm: about.name, why }),
-            None => candidates.extend(variants(about, situation)),
+            None => {
+                let all = variants(about, situation);
+                let (large, fit): (Vec<_>, Vec<_>) = all.into_iter().partition(is_too_large);
+                if fit.is_empty() && !large.is_empty() {
+                    let why = format!("{} processes do not fit into memory", situation.nodes);
+                    excluded.push(Excluded { algorithm: about.name, why });
+                }
+                candidates.extend(fit);
+            }
         }
     }
     (candidates, excluded)
+}
+
+fn is_too_large(candidate: &Candidate) -> bool {
+    size::refusal(candidate.about, &candidate.setup, parallel::workers()).is_some()
 }
 
 fn unfit(about: &About, situation: &Situation) -> Option<String> {

@@ -10,12 +10,24 @@ use crate::{
     guard::OnLost,
 };
 
-/// Runs COMMAND while it holds the lock NAME, and exits with its status. Without a command it
-/// prints the token and holds the lock until a signal or the end of its standard input.
-///
-/// Exit codes of its own: 64 bad usage, 69 no node or not all members, 75 not acquired, 79 the lock
-/// was lost and the command stopped, 126 and 127 the command cannot be run or found, 128+N by
-/// signal N.
+/// What is to be known beyond the options.
+pub(crate) const HELP: &str = "\
+Exit codes: the command's own, if it ran to its end with the lock held; 128+N if signal N \
+ended it, or the wait. 64 bad usage, 69 no node or not all members, 70 a fault of mutua's, \
+75 not acquired, 77 not allowed, 78 bad configuration, 79 the lock was lost and the command \
+stopped, 126 and 127 the command cannot be run or found.
+
+The command's environment: LOCK_NAME, LOCK_TOKEN (greater for every later holder: let what \
+you guard refuse a smaller one), LOCK_OWNER, LOCK_TTL_MS, LOCK_SOCKET.
+
+Signals go on to the command's process group; `mutua lock` ends when the group has. When the \
+lock is lost the command gets SIGTERM, and SIGKILL before anybody else can get in. When \
+`mutua lock` is killed, so is all that it has started.
+
+Where: MUTUA_SOCKET, if set; else the node of /etc/mutua.toml (MUTUA_CONFIG names another \
+file), if there is one; else this user's node on this machine, which is started if need be.";
+
+/// Holding a lock.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The lock's name.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::Plan;
 use crate::{
-    commands::locks::{ago, entry_json, who},
+    commands::locks::{ago, entry_json, of_another_version, who},
     exit::usage,
 };
 
@@ -44,9 +44,9 @@ impl Report {
     }
 
     pub(super) fn version(&mut self, version: &str) {
-        let own = env!("CARGO_PKG_VERSION");
-        if version != own && version != "etcd" && !self.quiet {
-            self.say(&format!("the node is version {version}, and this is version {own}"));
+        let text = of_another_version(version).filter(|_| version != "etcd" && !self.quiet);
+        if let Some(text) = text {
+            self.say(&text);
         }
     }
 

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mutua_algorithms::About;
 use mutua_simulator::{Plan, simulate_watched};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::{Arguments, Outcome, recording::Recording};
 use crate::exit::usage;
@@ -24,8 +25,14 @@ pub(super) fn all_seeds(
         let plan = Plan { seed, ..plan.clone() };
         // The trace is that of the first seed.
         let recording = if number == 0 { Recording::new(arguments)? } else { None };
-        let (begin, bar) = (Instant::now(), Bar::new());
-        let mut progress = |share, events| bar.show(share, events, begin.elapsed());
+        let bar = Bar::new();
+        // A rate of events is not a matter of how long it takes to make a million processes, nor of
+        // what else the machine does.
+        let (mut begin, mut worked_before) = (Instant::now(), processor_time());
+        let mut progress = |share, events| match events {
+            0 => (begin, worked_before) = (Instant::now(), processor_time()),
+            _ => bar.show(share, events, begin.elapsed()),
+        };
         let report = match &recording {
             None => simulate_watched(about.name, &plan, None, &mut progress),
             Some(recording) => {
@@ -33,13 +40,20 @@ pub(super) fn all_seeds(
                 simulate_watched(about.name, &plan, Some(&make), &mut progress)
             }
         };
-        let time = begin.elapsed();
+        let time = processor_time().saturating_sub(worked_before);
         bar.clear();
         let report = report.context("no such mutual exclusion algorithm")?;
         outcome.add(report.map_err(|error| usage(error.to_string()))?, time);
         recording.map_or(Ok(()), Recording::finish)?;
     }
     Ok(outcome)
+}
+
+/// How long this thread has had a processor.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
+    Duration::from_secs_f64(seconds.max(0.0))
 }
 
 /// How far a long run has come, on a terminal.

@@ -9,6 +9,7 @@ use super::{Over, SILENCE, Session};
 use crate::{
     Moment,
     client::Event,
+    place::Mark,
     proto::v1::{self, reply::Answer, request::Ask},
 };
 
@@ -122,6 +123,8 @@ impl Session {
     fn tell_grant(&mut self) {
         if let Some(fence) = self.fence.filter(|_| self.untold) {
             self.untold = false;
+            // What the node has written down is enough, unless its directory is lost with it.
+            self.mark = self.wish.place.as_ref().and_then(|place| Mark::new(place, self.ttl).ok());
             self.say(Event::GoodUntil(self.good_until));
             let waited = Moment::now().since(self.since);
             self.say(Event::Granted { fence, waited });

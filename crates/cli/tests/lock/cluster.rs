@@ -1,0 +1,93 @@
+//! Two configured nodes on this machine.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use super::place::{Place, wait_for};
+
+pub(crate) struct Cluster {
+    mutua: &'static str,
+    directory: PathBuf,
+    nodes: [Option<Child>; 2],
+}
+
+const NAMES: [&str; 2] = ["a", "b"];
+
+impl Cluster {
+    /// Starts both, and waits until they grant.
+    pub(crate) fn start(place: &Place) -> Self {
+        let directory = place.path().to_owned();
+        // Held until both are known, so that they differ.
+        let ports = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"));
+        let address = |index: usize| ports[index].local_addr().expect("an address");
+        let members = [0, 1].map(|index| {
+            format!("[[members]]\nname = \"{}\"\naddress = \"{}\"\n", NAMES[index], address(index))
+        });
+        for name in NAMES {
+            let text = format!("cluster = \"test\"\nnode = \"{name}\"\ndata = \"{name}\"\n");
+            let file = directory.join(format!("{name}.toml"));
+            fs::write(file, text + &members.concat()).expect("written");
+        }
+        drop(ports);
+        let mut cluster = Self { mutua: place.mutua(), directory, nodes: [None, None] };
+        cluster.run(0);
+        cluster.run(1);
+        wait_for("the nodes to grant", || {
+            [0, 1].iter().all(|&one| cluster.is_granting(place, one))
+        });
+        cluster
+    }
+
+    /// Runs a node that does not run.
+    pub(crate) fn run(&mut self, index: usize) {
+        let mut command = Command::new(self.mutua);
+        command.args(["node", "--quiet", "--config"]).arg(self.file(index));
+        let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
+        self.nodes[index] = Some(child.expect("run"));
+    }
+
+    pub(crate) fn kill(&mut self, index: usize) {
+        if let Some(mut child) = self.nodes[index].take() {
+            child.kill().expect("killed");
+            child.wait().expect("dead");
+        }
+    }
+
+    pub(crate) fn file(&self, index: usize) -> PathBuf {
+        self.directory.join(format!("{}.toml", NAMES[index]))
+    }
+
+    pub(crate) fn socket(&self, index: usize) -> PathBuf {
+        self.directory.join(NAMES[index]).join("locks.sock")
+    }
+
+    pub(crate) fn endpoint(&self, index: usize) -> String {
+        format!("unix:{}", self.socket(index).display())
+    }
+
+    /// Whether a node is in a view.
+    pub(crate) fn is_granting(&self, place: &Place, index: usize) -> bool {
+        let output = place.command(&["ls", "--endpoint", &self.endpoint(index)]).output();
+        let output = output.expect("run");
+        output.status.success() && output.stderr.is_empty()
+    }
+
+    /// The token that is inside at a node.
+    pub(crate) fn token(&self, place: &Place, index: usize, name: &str) -> Option<u64> {
+        let endpoint = self.endpoint(index);
+        let shown = place.command(&["show", "--json", "--endpoint", &endpoint, name]).output();
+        let shown = String::from_utf8_lossy(&shown.expect("run").stdout).into_owned();
+        shown.split("\"token\":").nth(1)?.split([',', '}']).next()?.parse().ok()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.kill(0);
+        self.kill(1);
+    }
+}
