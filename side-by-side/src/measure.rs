@@ -178,7 +178,10 @@ struct Contender {
 
 impl Contender {
     fn start(spec: Spec) -> Result<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
+        // It waits for others who would end with this process, so it must not outlive it.
+        let mut child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(std::env::current_exe()?)
             .arg("contend")
             .arg(serde_json::to_string(&spec)?)
             .stdin(Stdio::piped())

@@ -70,13 +70,16 @@ fn missed(targets: &[Target]) -> String {
         .iter()
         .filter(|target| target.holds() == Some(false))
         .map(|target| {
-            let (ratio, wanted) = (number(target.ratio), number(target.wanted.unwrap_or(0.0)));
+            let (ratio, wanted) = (number(target.ratio), target.wanted.unwrap_or(0.0));
             format!("{} against {}: {ratio}x, {wanted}x wanted", target.what, target.theirs)
         })
         .collect();
     match missed.is_empty() {
         true => "All that was meant to hold does.".to_owned(),
-        false => format!("Meant to hold and not reached: {}.", missed.join("; ")),
+        false => format!(
+            "Meant to hold and not reached ([why](side-by-side/NOTES.md)): {}.",
+            missed.join("; ")
+        ),
     }
 }
 

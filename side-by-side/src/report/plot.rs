@@ -7,8 +7,8 @@ use super::{
     text::escape,
 };
 
-const WIDTH: f64 = 860.0;
-const LEFT: f64 = 250.0;
+const WIDTH: f64 = 880.0;
+const LEFT: f64 = 272.0;
 const RIGHT: f64 = 80.0;
 const TOP: f64 = 56.0;
 const STEP: f64 = 22.0;

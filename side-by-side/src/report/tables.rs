@@ -16,6 +16,14 @@ pub(super) fn blocks(summary: &Summary) -> Vec<Block> {
     blocks.extend(beginning(summary));
     blocks.push(heading("In short"));
     blocks.push(Block::Table(main_table(summary)));
+    blocks.push(Block::Paragraph(
+        "Contenders are processes of their own, and the library has a node in each of them; only \
+         where `tasks` is said several contenders share a process and its node. In the plots Mutua \
+         is blue, its peers are orange, and grey are the bare things that locks are made of. A lock \
+         may hand over faster than the ring: it need not go round, but can go to and fro between \
+         two that are awake."
+            .to_owned(),
+    ));
     blocks.push(Block::Plot("handovers.svg", "hand-overs per second, 3 contenders"));
     blocks.extend(ratios(summary));
     blocks.push(heading("Where Mutua loses"));
@@ -97,7 +105,7 @@ fn ratios(summary: &Summary) -> Vec<Block> {
     let set = summary.targets.iter().filter(|target| target.wanted.is_some()).count();
     let words = format!(
         "How many times better Mutua is in this run (below 1 it is worse), and how many times it \
-         was meant to be: {held} of {set} hold."
+         was meant to be: {held} of {set} hold. Profiles are in side-by-side/NOTES.md."
     );
     vec![heading("Ratios"), Block::Paragraph(words), Block::Table(table)]
 }
@@ -115,7 +123,7 @@ fn ratio(target: &Target) -> Vec<String> {
         target.theirs.clone(),
         number(target.their_figure),
         number(target.ratio),
-        target.wanted.map(number).unwrap_or_default(),
+        target.wanted.map(|wanted| wanted.to_string()).unwrap_or_default(),
         holds.to_owned(),
     ]
 }

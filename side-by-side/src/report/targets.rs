@@ -45,23 +45,28 @@ const PEERS: [(&str, [Option<f64>; 3]); 11] = [
     ("flock", [None, None, None]),
 ];
 
+/// A figure of a system.
+type Figure = fn(&Row) -> Option<f64>;
+
+/// How many times better the first of two figures is.
+type Ratio = fn(f64, f64) -> f64;
+
 pub(super) fn all(rows: &[Row]) -> Vec<Target> {
     let find = |id: &str| rows.iter().find(|row| row.id == id);
     let mut all = Vec::new();
     for (ours, must) in [(LIBRARY, true), (SERVED, false)] {
         let Some(ours) = find(ours) else { continue };
-        for (peer, [handovers, delay, again]) in PEERS {
-            let Some(theirs) = find(peer) else { continue };
-            let wanted = |wanted: Option<f64>| wanted.filter(|_| must);
-            let more = |what: &str, of: fn(&Row) -> Option<f64>, wanted| {
-                target(what, ours, theirs, of, wanted, |ours, theirs| ours / theirs)
-            };
-            let less = |what: &str, of: fn(&Row) -> Option<f64>, wanted| {
-                target(what, ours, theirs, of, wanted, |ours, theirs| theirs / ours)
-            };
-            all.extend(more(HANDOVERS, handovers_of_three, wanted(handovers)));
-            all.extend(less(DELAY, delay_of_three, wanted(delay)));
-            all.extend(less(AGAIN, pair, wanted(again)));
+        let measures: [(&str, Figure, Ratio); 3] = [
+            (HANDOVERS, handovers_of_three, |ours, theirs| ours / theirs),
+            (DELAY, delay_of_three, |ours, theirs| theirs / ours),
+            (AGAIN, pair, |ours, theirs| theirs / ours),
+        ];
+        for (place, (what, of, ratio)) in measures.into_iter().enumerate() {
+            for (peer, wanted) in PEERS {
+                let Some(theirs) = find(peer) else { continue };
+                let wanted = wanted[place].filter(|_| must);
+                all.extend(target(what, ours, theirs, of, wanted, ratio));
+            }
         }
     }
     all
@@ -88,9 +93,9 @@ fn target(
     what: &str,
     ours: &Row,
     theirs: &Row,
-    of: fn(&Row) -> Option<f64>,
+    of: Figure,
     wanted: Option<f64>,
-    ratio: fn(f64, f64) -> f64,
+    ratio: Ratio,
 ) -> Option<Target> {
     let (our_figure, their_figure) = (of(ours)?, of(theirs)?);
     Some(Target {
