@@ -4,6 +4,7 @@ mod clients;
 mod forget;
 mod locks;
 mod peers;
+mod tracing;
 mod tries;
 mod views;
 
@@ -63,6 +64,8 @@ pub struct Brain {
     /// Questions to the members for those who try.
     asks: BTreeMap<u64, tries::Asking>,
     forgetting: forget::Forgetting,
+    /// Whoever wants to see what happens to a lock.
+    tracer: Option<tracing::Tracer>,
     timers: BTreeSet<(Moment, Timer)>,
     /// The first of them.
     wake_at: Moment,
@@ -118,6 +121,7 @@ impl Brain {
             floor: Time::ZERO,
             asks: BTreeMap::new(),
             forgetting: forget::Forgetting::default(),
+            tracer: None,
             timers: BTreeSet::new(),
             wake_at: Moment::NEVER,
             numbers: 0,
