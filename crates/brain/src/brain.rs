@@ -5,6 +5,7 @@ mod clients;
 mod forget;
 mod locks;
 mod peers;
+mod tracing;
 mod tries;
 mod views;
 
@@ -66,6 +67,8 @@ pub struct Brain {
     /// Questions to the members for those who try.
     asks: BTreeMap<u64, tries::Asking>,
     forgetting: forget::Forgetting,
+    /// Whoever wants to see what happens to a lock.
+    tracer: Option<tracing::Tracer>,
     timers: BTreeSet<(Moment, Timer)>,
     /// The first of them.
     wake_at: Moment,
@@ -122,6 +125,7 @@ impl Brain {
             floor: Time::ZERO,
             asks: BTreeMap::new(),
             forgetting: forget::Forgetting::default(),
+            tracer: None,
             timers: BTreeSet::new(),
             wake_at: Moment::NEVER,
             numbers: 0,

@@ -1,6 +1,7 @@
 //! What the brain wants done, and what it answers.
 
 use mutua_algorithms::Fence;
+use mutua_trace::{Event, Header};
 
 use crate::{Connection, Member, Ticket};
 
@@ -40,6 +41,11 @@ pub enum Effect {
         /// Which one.
         connection: Connection,
     },
+    /// Write this to the trace; only after [`Brain::trace`](crate::Brain::trace).
+    Trace {
+        /// The next line.
+        line: Box<TraceLine>,
+    },
     /// Tell whoever runs the node.
     Log {
         /// Whether it is a worry.
@@ -47,6 +53,15 @@ pub enum Effect {
         /// What happened.
         text: String,
     },
+}
+
+/// A line of a node's trace.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum TraceLine {
+    /// The first.
+    Header(Header),
+    /// Every other.
+    Event(Event),
 }
 
 /// How much somebody should worry.

@@ -14,7 +14,8 @@
 //!   `brain/locks.rs`;
 //! - connections come and go, frames arrive: `brain/peers.rs` over `link.rs`;
 //! - views form and end: `brain/views.rs`;
-//! - names that nobody uses are forgotten, by all or by none: `brain/forget.rs`.
+//! - names that nobody uses are forgotten, by all or by none: `brain/forget.rs`;
+//! - what happens to one lock is written down, for whoever wants to see it: `brain/tracing.rs`.
 
 mod brain;
 mod effect;
@@ -31,7 +32,7 @@ mod view;
 mod wire;
 
 pub use brain::{Brain, Rejected, Seat};
-pub use effect::{Answer, Effect, Level, Refusal};
+pub use effect::{Answer, Effect, Level, Refusal, TraceLine};
 pub use link::Connection;
 pub use member::Member;
 pub use moment::Moment;

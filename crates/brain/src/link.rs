@@ -18,6 +18,9 @@ const ACK_EVERY: u64 = 64;
 /// How much goes into one write; more waits for the next.
 const BATCH: usize = 64 << 10;
 
+/// So many bytes that wait to be acknowledged are enough, however few messages they are.
+const FULL: usize = 64 << 20;
+
 /// A connection of the shell's, numbered by it; what comes from an older one is ignored.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Connection(pub u64);
@@ -75,6 +78,11 @@ impl Link {
 
     pub(crate) fn received(&self) -> u64 {
         self.received
+    }
+
+    /// Whether so much waits to be acknowledged that no more should be begun.
+    pub(crate) fn is_full(&self, messages: usize) -> bool {
+        self.kept.len() >= messages || self.kept_bytes >= FULL
     }
 
     /// Messages and bytes waiting to be acknowledged.

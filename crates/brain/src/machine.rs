@@ -30,6 +30,8 @@ pub(crate) trait Machine: Send {
     fn at_start(&self, start: &Start) -> bool;
     fn waits_for(&self) -> Vec<NodeId>;
     fn variables(&self) -> Fields;
+    /// What a message is called and carries, for whoever looks on.
+    fn show(&self, message: &[u8]) -> Option<(&'static str, Fields)>;
 }
 
 /// The bytes of a message are none of the algorithm's.
@@ -96,7 +98,13 @@ impl<M: Mutex> Machine for Erased<M> {
         message: &[u8],
         posts: &mut Posts,
     ) -> Result<Option<Fence>, Malformed> {
-        let message = decode::<M>(message).ok_or(Malformed)?;
+        let mut message = decode::<M>(message).ok_or(Malformed)?;
+        // A clock of an epoch that nobody has reached could not be counted on.
+        let mut known = true;
+        message.times(&mut |time| known &= time.epoch() <= sent.epoch());
+        if !known {
+            return Err(Malformed);
+        }
         let fence = self.process.receive(from, sent, message, &mut self.out);
         self.drain(posts);
         Ok(fence)
@@ -133,6 +141,11 @@ impl<M: Mutex> Machine for Erased<M> {
 
     fn variables(&self) -> Fields {
         self.process.machine().variables()
+    }
+
+    fn show(&self, message: &[u8]) -> Option<(&'static str, Fields)> {
+        let message = decode::<M>(message)?;
+        Some((message.kind(), message.fields()))
     }
 }
 

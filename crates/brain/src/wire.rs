@@ -21,6 +21,9 @@ pub(crate) const MAX_BODY: usize = 1 << 20;
 /// The longest hello.
 const MAX_HELLO: usize = 1024;
 
+/// Clocks are below this, epoch and count together; the next one must fit too.
+const CLOCKS: u64 = 1 << 63;
+
 const MAGIC: &[u8; 4] = b"MTUA";
 
 /// Length and tag.
@@ -78,6 +81,9 @@ pub enum WireError {
         /// The number that came.
         got: u64,
     },
+    /// A clock that no node can have.
+    #[error("a clock of {0}; they end at 2^63")]
+    Clock(u64),
     /// It acknowledges what was never sent.
     #[error("frame {0} is acknowledged and was never sent")]
     Acknowledged(u64),
@@ -167,6 +173,17 @@ pub(crate) enum Message<'a> {
     Ended { epoch: u32 },
 }
 
+impl Frame<'_> {
+    /// The clock that it carries, if any.
+    fn clock(&self) -> Option<Time> {
+        match self {
+            Self::Data { message: Message::Lock { sent: clock, .. }, .. }
+            | Self::Data { message: Message::Vote { clock, .. }, .. } => Some(*clock),
+            Self::Data { .. } | Self::Ack { .. } => None,
+        }
+    }
+}
+
 /// The tag of a session: the same from both ends.
 pub(crate) fn tag(cluster: &str, lives: [u64; 2]) -> u32 {
     let [low, high] = [lives[0].min(lives[1]), lives[0].max(lives[1])];
@@ -215,7 +232,11 @@ impl Decoder {
         }
         let Some(body) = rest.get(HEADER..HEADER + length) else { return Ok(None) };
         self.read += HEADER + length;
-        Ok(Some(read(body)?))
+        let frame: Frame<'_> = read(body)?;
+        match frame.clock() {
+            Some(clock) if clock.number() >= CLOCKS => Err(WireError::Clock(clock.number())),
+            Some(_) | None => Ok(Some(frame)),
+        }
     }
 }
 

@@ -127,6 +127,60 @@ fn unused_names_are_forgotten_by_all_and_their_fences_go_on_growing() {
 }
 
 #[test]
+fn a_request_at_any_step_of_forgetting_meets_one_token_and_no_more() {
+    for about in usable() {
+        // How often the request came before all had forgotten the name, and after.
+        let mut seen = [0; 2];
+        for trial in 0..80 {
+            let (steps, round) = (trial / 4 * 2, trial % 4);
+            let mut world = calm(about.name, trial, 1, |_| ());
+            let locks: Vec<_> = (0..NODES).map(|node| world.places[node].locks[0]).collect();
+            let mut last = 0;
+            for node in [0, 1, 2] {
+                last = visit(&mut world, node, locks[node]).max(last);
+            }
+            // Just before the home looks, for the first time or again: a token that rests elsewhere
+            // is called home first.
+            world.pass(Duration::from_millis(390 + 200 * round));
+            let end = world.now.after(Duration::from_secs(5));
+            for _ in 0..steps {
+                world.step(end);
+            }
+            let forgotten = (0..NODES).all(|node| has_forgotten(&world, node));
+            seen[usize::from(forgotten)] += 1;
+            let (one, other) = (steps as usize % NODES, (steps as usize + 1) % NODES);
+            let first = ticket(&acquire(&mut world, one, locks[one]));
+            let second = ticket(&acquire(&mut world, other, locks[other]));
+            world.pass(Duration::from_secs(10));
+            let inside = |world: &World, node: usize, ticket| {
+                let brain = world.places[node].brain.as_ref().expect("up");
+                brain.holds(locks[node], ticket).map(|fence| fence.number())
+            };
+            let fences = [inside(&world, one, first), inside(&world, other, second)];
+            assert_eq!(fences.iter().flatten().count(), 1, "{}, {steps} steps", about.name);
+            for (node, ticket) in [(one, first), (other, second), (one, first)] {
+                if let Some(fence) = inside(&world, node, ticket) {
+                    assert!(fence > last, "{}, {steps} steps: {fence} after {last}", about.name);
+                    last = fence;
+                    release(&mut world, node, locks[node], ticket);
+                    world.pass(Duration::from_secs(10));
+                }
+            }
+            assert_eq!(world.granted.len(), 5, "both got in: {}, {steps} steps", about.name);
+        }
+        println!("{:<24} asked before and after it was forgotten: {seen:?}", about.name);
+        if !["le-lann", "dijkstra"].contains(&about.name) {
+            assert!(seen.iter().all(|&times| times > 0), "{}: {seen:?}", about.name);
+        }
+    }
+}
+
+fn has_forgotten(world: &World, node: usize) -> bool {
+    let brain = world.places[node].brain.as_ref().expect("up");
+    brain.lock_status(world.now, &World::name(0)).is_none_or(|lock| lock.variables.is_empty())
+}
+
+#[test]
 fn a_full_link_refuses_new_requests_and_loses_nothing_that_was_accepted() {
     let far = Duration::from_secs(3600);
     let mut world = calm("ricart-agrawala", 1, 40, |limits| {

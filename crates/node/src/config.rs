@@ -30,6 +30,8 @@ use std::path::PathBuf;
 
 use mutua_brain::{Limits, Plan, PlanError, Rule};
 
+use crate::TraceConfig;
+
 /// What a node is told when it starts.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -48,6 +50,8 @@ pub struct Config {
     pub limits: Limits,
     /// Listen and speak off this machine, with nothing secret or proven on the links.
     pub insecure: bool,
+    /// Write down what happens to a lock, in the trace format of all of Mutua.
+    pub trace: Option<TraceConfig>,
 }
 
 /// A member of the cluster.
@@ -96,6 +100,7 @@ impl Config {
             rules: Vec::new(),
             limits: Limits::default(),
             insecure: false,
+            trace: None,
         }
     }
 

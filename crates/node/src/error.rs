@@ -22,6 +22,14 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// It cannot write the trace that is wanted.
+    #[error("the trace cannot be written to {}: {source}", path.display())]
+    Trace {
+        /// Where.
+        path: std::path::PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// It was told to listen where others could reach it.
     #[error(
         "{address} can be reached from other machines, and nothing on the link is secret or proven \

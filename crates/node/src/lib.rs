@@ -37,6 +37,7 @@ mod lock;
 mod network;
 mod shared;
 mod socket;
+mod trace;
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -60,6 +61,7 @@ pub use mutua_brain::{
     Status, WaiterStatus, usable,
 };
 pub use socket::{MemberStatus, NodeStatus, ask_status, ask_to_stop, socket_path};
+pub use trace::TraceConfig;
 
 /// A running node. It stops when this is dropped: its guards are lost, those who wait are told.
 #[derive(Debug)]
@@ -100,6 +102,9 @@ impl Node {
         tasks.spawn(shared::keep_time(Arc::clone(&shared)));
         network::spawn(&mut tasks, &shared, &config, me, listener);
         socket::spawn(&mut tasks, &shared, &config.data)?;
+        if let Some(trace) = &config.trace {
+            trace::spawn(&mut tasks, &shared, trace)?;
+        }
         // The first effects, those of the beginning.
         shared.call(|_, _| ());
         Ok(Self { shared, tasks })

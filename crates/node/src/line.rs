@@ -51,9 +51,9 @@ impl Line {
         }
     }
 
-    /// There is something to write: does so here and now if the line has been quiet, since a task
-    /// in between would only cost time.
-    pub(crate) fn announce(&self, shared: &Shared, now: Moment) {
+    /// There is something to write: does so here and now if there is nothing better to do and the
+    /// line has been quiet, since a task in between would only cost time.
+    pub(crate) fn announce(&self, shared: &Shared, now: Moment, at_once: bool) {
         let out = match self.out.try_lock() {
             Ok(out) => Some(out),
             Err(TryLockError::Poisoned(out)) => Some(out.into_inner()),
@@ -62,7 +62,7 @@ impl Line {
         };
         if let Some(mut out) = out {
             let pause = now.since(std::mem::replace(&mut out.last, now));
-            if pause >= LULL && matches!(self.write(&mut out, shared), Ok(true)) {
+            if at_once && pause >= LULL && matches!(self.write(&mut out, shared), Ok(true)) {
                 return;
             }
         }

@@ -3,12 +3,14 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt, future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::Sender},
     task::{Poll, Waker},
     time::Duration,
 };
 
-use mutua_brain::{Brain, Connection, Effect, Level, LockId, Member, Moment, Refusal, Ticket};
+use mutua_brain::{
+    Brain, Connection, Effect, Level, LockId, Member, Moment, Refusal, Ticket, TraceLine,
+};
 use tokio::{runtime::Handle, sync::Notify};
 
 use crate::{AcquireError, clock, disk::Disk, line::Line};
@@ -46,6 +48,8 @@ pub(crate) struct Core {
     /// When the timer's task wakes up.
     armed: Moment,
     stopped: Option<String>,
+    /// To whoever writes the trace.
+    trace: Option<Sender<TraceLine>>,
     /// Woken when the lock is no longer held.
     wake: Vec<Waker>,
     /// Epochs to write, likewise.
@@ -77,6 +81,7 @@ impl Shared {
             numbers: 0,
             armed: Moment::NEVER,
             stopped: None,
+            trace: None,
             wake: Vec::new(),
             write: Vec::new(),
         };
@@ -165,10 +170,12 @@ impl Shared {
         let wake = std::mem::take(&mut core.wake);
         let write = std::mem::take(&mut core.write);
         drop(core);
+        // Who was let in just now goes before what is to be written.
+        let at_once = wake.is_empty();
         wake.into_iter().for_each(Waker::wake);
         let now = if lines.is_empty() { Moment::ZERO } else { clock::now() };
         for line in lines {
-            line.announce(self, now);
+            line.announce(self, now, at_once);
         }
         for epoch in write {
             self.write(epoch);
@@ -190,6 +197,12 @@ impl Shared {
             Effect::Close { connection, .. } => {
                 if let Some(line) = core.connections.get(&connection) {
                     line.close.notify_one();
+                }
+            }
+            Effect::Trace { line } => {
+                if let Some(trace) = &core.trace {
+                    // Who cannot write it has said so.
+                    let _ = trace.send(*line);
                 }
             }
             Effect::Log { level: Level::Info, text } => tracing::info!("{text}"),
@@ -239,6 +252,7 @@ impl Shared {
         let mut wake: Vec<_> = watching.into_values().flatten().collect();
         wake.append(&mut core.wake);
         wake.append(&mut core.waiting_for_view);
+        core.trace = None;
         // Guards may outlive the node, and its connections must not.
         core.lines.clear();
         for line in std::mem::take(&mut core.connections).into_values() {
@@ -264,6 +278,12 @@ impl Shared {
 }
 
 impl Core {
+    /// From now on what happens to a lock goes there.
+    pub(crate) fn trace(&mut self, lock: Option<&[u8]>, to: Sender<TraceLine>) {
+        self.brain.trace(lock);
+        self.trace = Some(to);
+    }
+
     pub(crate) fn stopped(&self) -> Option<AcquireError> {
         self.stopped.clone().map(AcquireError::Stopped)
     }

@@ -40,6 +40,11 @@ impl<W: Write> Writer<W> {
         &self.header
     }
 
+    /// Hands on what was written so far.
+    pub fn flush(&mut self) -> Result<(), WriteError> {
+        Ok(self.to.flush()?)
+    }
+
     /// Ends the trace and gives back what it was written to.
     pub fn finish(mut self) -> Result<W, WriteError> {
         self.to.flush()?;

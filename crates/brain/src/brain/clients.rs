@@ -1,6 +1,7 @@
 //! Clients: they open names, ask, wait, are inside, leave.
 
 use mutua_algorithms::{Fence, Phase};
+use mutua_trace::What;
 
 use super::{Brain, Standing};
 use crate::{
@@ -65,6 +66,7 @@ impl Brain {
             entry.run = 0;
             let alone = entry.waiting.is_empty();
             machine.release(&mut self.posts);
+            self.trace_told(now, lock, What::Exit);
             self.dispatch(now, lock);
             if alone {
                 return true;
@@ -116,10 +118,14 @@ impl Brain {
         let fence = if free { machine.request(&mut self.posts) } else { None };
         if let Some(fence) = fence {
             entry.hold(now, ticket, fence, owner);
+            self.trace_request(now, lock, Some(fence));
             self.dispatch(now, lock);
             return Answer::Granted { ticket, fence };
         }
         entry.waiting.insert(ticket, Waiter { since: now, owner });
+        if free {
+            self.trace_request(now, lock, None);
+        }
         self.dispatch(now, lock);
         if free {
             self.nudge_if_slow(now, lock);
@@ -131,6 +137,7 @@ impl Brain {
     pub(super) fn grant_next(&mut self, now: Moment, lock: LockId) {
         let entry = self.table.entry(lock);
         let machine = entry.machine.as_mut().expect("a process that is inside");
+        let stays = entry.fence.is_none();
         let fence = entry.fence.take().unwrap_or_else(|| {
             // The lock stayed with this node: the clock steps, so that the fence grows.
             machine.raise_time(machine.time().next());
@@ -138,14 +145,17 @@ impl Brain {
         });
         let (ticket, waiter) = entry.waiting.pop_first().expect("somebody who waits");
         entry.hold(now, ticket, fence, waiter.owner);
+        if stays {
+            self.trace_stay(now, lock, fence);
+        }
         self.effects.push(Effect::Granted { ticket, fence });
     }
 
     /// The first link on which too much waits.
-    fn full_link(&self) -> Option<Member> {
+    pub(super) fn full_link(&self) -> Option<Member> {
         self.others().find(|peer| {
             let link = self.links[peer.index()].as_ref();
-            link.is_some_and(|link| link.backlog().0 >= self.seat.limits.backlog)
+            link.is_some_and(|link| link.is_full(self.seat.limits.backlog))
         })
     }
 }

@@ -265,6 +265,8 @@ impl Brain {
         }
         let machine = entry.machine.as_mut().expect("just made");
         entry.fence = machine.request(&mut self.posts);
+        let fence = entry.fence;
+        self.trace_request(now, lock, fence);
         self.dispatch(now, lock);
         self.settle(now, lock);
     }

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use mutua_algorithms::{Phase, Time};
+use mutua_trace::What;
 
 use super::{Brain, Standing, Timer};
 use crate::{
@@ -21,6 +22,9 @@ const WANTED: Duration = Duration::from_secs(1);
 
 /// A clock this far into its epoch asks for the next epoch.
 const CLOCK_FULL: u64 = 1 << 39;
+
+/// No clock gets here before the next epoch begins.
+const CLOCK_BROKEN: u64 = (1 << 40) - (1 << 30);
 
 impl Brain {
     /// Brings a lock forward as far as it goes without news: the process asks if somebody waits, a
@@ -45,11 +49,14 @@ impl Brain {
                     entry.run = 0;
                     entry.fence = None;
                     machine.release(&mut self.posts);
+                    self.trace_told(now, lock, What::Exit);
                     return self.dispatch(now, lock);
                 }
                 (Phase::Outside, true) => {
                     entry.fence = machine.request(&mut self.posts);
-                    let entered = entry.fence.is_some();
+                    let fence = entry.fence;
+                    let entered = fence.is_some();
+                    self.trace_request(now, lock, fence);
                     self.dispatch(now, lock);
                     if !entered {
                         return self.nudge_if_slow(now, lock);
@@ -78,6 +85,8 @@ impl Brain {
         entry.machine = Some(machine);
         entry.used = now;
         entry.slowness = 0;
+        let inside = entry.phase() == Phase::Inside;
+        self.trace_start(now, lock, inside);
         self.dispatch(now, lock);
     }
 
@@ -92,13 +101,19 @@ impl Brain {
     ) {
         self.ensure_machine(now, lock);
         let Standing::In(view) = &self.standing else { unreachable!("a message of this view") };
+        if sent.epoch() != view.epoch || sent.count() > CLOCK_BROKEN {
+            let text = format!("{} sent a clock of {}; ignored", self.name(from), sent.number());
+            return self.log(Level::Warning, text);
+        }
         let node = view.node(from).expect("messages come from members");
         let entry = self.table.entry(lock);
         entry.used = now;
         let machine = entry.machine.as_mut().expect("just made");
         match machine.receive(node, sent, body, &mut self.posts) {
-            Ok(Some(fence)) => entry.fence = Some(fence),
-            Ok(None) => {}
+            Ok(fence) => {
+                entry.fence = fence.or(entry.fence);
+                self.trace_receive(now, lock, node, body, fence);
+            }
             Err(Malformed) => {
                 let from = self.name(from);
                 let text = format!("{from} sent a message that its lock's algorithm does not know");
@@ -132,8 +147,8 @@ impl Brain {
                 self.send_later(now, lock, post);
             } else {
                 self.table.entry(lock).slowness = 0;
-                self.send_lazies_before(lock, &post);
-                self.send_post(lock, &post);
+                self.send_lazies_before(now, lock, &post);
+                self.send_post(now, lock, &post);
             }
         }
         // Its memory is used again.
@@ -156,13 +171,13 @@ impl Brain {
     }
 
     /// Order is kept: what was said lazily to somebody goes before what is said to it now.
-    fn send_lazies_before(&mut self, lock: LockId, post: &Post) {
+    fn send_lazies_before(&mut self, now: Moment, lock: LockId, post: &Post) {
         let to = post.to.as_slice();
         let entry = self.table.entry(lock);
         let due = |lazy: &mut Post| lazy.to.as_slice().iter().any(|node| to.contains(node));
         let due: Vec<_> = entry.lazies.extract_if(.., due).collect();
         for lazy in due {
-            self.send_post(lock, &lazy);
+            self.send_post(now, lock, &lazy);
         }
     }
 
@@ -174,12 +189,12 @@ impl Brain {
         let entry = self.table.entry(lock);
         if entry.frozen.is_none() {
             for lazy in std::mem::take(&mut entry.lazies) {
-                self.send_post(lock, &lazy);
+                self.send_post(now, lock, &lazy);
             }
         }
     }
 
-    fn send_post(&mut self, lock: LockId, post: &Post) {
+    fn send_post(&mut self, now: Moment, lock: LockId, post: &Post) {
         let Standing::In(View { epoch, members, .. }) = &self.standing else {
             unreachable!("a process speaks in a view");
         };
@@ -194,6 +209,9 @@ impl Brain {
             let link = self.links[peer.index()].as_mut().expect("nobody sends to itself");
             link.send(Message::Lock { epoch: *epoch, name, sent, body });
             self.ready.insert(peer);
+        }
+        for &node in to {
+            self.trace_send(now, lock, node, &post.message, post.lazy);
         }
     }
 

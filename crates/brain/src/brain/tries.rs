@@ -55,6 +55,9 @@ impl Brain {
                 return self.enter_or_wait(now, lock, owner);
             }
         }
+        if let Some(full) = self.full_link() {
+            return Answer::Refused(Refusal::LinkFull(full));
+        }
         let ticket = self.next_ticket();
         self.ask(now, Asking { ticket, lock, owner, missing: BTreeSet::new(), requested: false });
         Answer::Waiting { ticket }

@@ -131,6 +131,9 @@ pub(crate) struct Scene {
     pub(crate) limits: Limits,
     /// Until when faults happen.
     pub(crate) faults_until: Moment,
+    /// The least and the most microseconds that bytes are on their way; by default it is mostly
+    /// short and sometimes long.
+    pub(crate) latency: Option<(u64, u64)>,
 }
 
 pub(crate) struct World {
@@ -165,7 +168,8 @@ impl Scene {
             forget_after: Duration::from_millis(400),
             ..Limits::default()
         };
-        Self { seed, nodes, rule, names: 2, clients: 2, limits, faults_until: Moment::ZERO }
+        let (faults_until, latency) = (Moment::ZERO, None);
+        Self { seed, nodes, rule, names: 2, clients: 2, limits, faults_until, latency }
     }
 
     pub(crate) fn plan(&self) -> Arc<Plan> {
@@ -374,6 +378,7 @@ impl World {
                 let wait = self.dice.micros(100, 5000);
                 self.after(wait, Event::Written { node, life, epoch });
             }
+            Effect::Trace { .. } => {}
             Effect::Close { connection, .. } => self.close(connection.0 as usize),
             Effect::Log { text, .. } => {
                 assert!(!text.contains("nothing was changed"), "node {node}: {text}");
@@ -415,8 +420,11 @@ impl World {
         if !self.wires[wire].alive {
             return;
         }
-        let slow = self.dice.one_in(50);
-        let wait = if slow { self.dice.micros(1000, 60_000) } else { self.dice.micros(50, 1500) };
+        let wait = match self.scene.latency {
+            Some((least, most)) => self.dice.micros(least, most),
+            None if self.dice.one_in(50) => self.dice.micros(1000, 60_000),
+            None => self.dice.micros(50, 1500),
+        };
         let end = self.end_of(wire, to);
         let last = &mut self.wires[wire].last[end];
         *last = self.now.after(wait).max(last.after(Duration::from_nanos(1)));

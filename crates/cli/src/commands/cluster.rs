@@ -52,6 +52,11 @@ enum Action {
         /// Choose a variant of it.
         #[arg(long = "with", value_name = "KEY=VALUE", requires = "algorithm")]
         with: Vec<String>,
+
+        /// Let each node write down what happens to this lock, beside its configuration; `mutua
+        /// replay mutua-cluster/*.trace --diagram FILE.svg` draws it.
+        #[arg(long, value_name = "LOCK")]
+        trace: Option<String>,
     },
     /// End them, and keep their directories.
     Down {
@@ -75,8 +80,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match &arguments.action {
-            Action::Up { nodes, directory, algorithm, with } => {
-                up(*nodes, directory, algorithm.as_deref(), with).await
+            Action::Up { nodes, directory, algorithm, with, trace } => {
+                up(*nodes, directory, trace.as_deref(), algorithm.as_deref(), with).await
             }
             Action::Down { directory } => down(directory).await,
             Action::Status { directory, json } => show(directory, *json).await,
@@ -87,6 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 async fn up(
     nodes: usize,
     directory: &Path,
+    trace: Option<&str>,
     algorithm: Option<&str>,
     with: &[String],
 ) -> Result<ExitCode> {
@@ -108,7 +114,7 @@ async fn up(
     }
     let files = write_configs(nodes, directory, algorithm, with)?;
     for file in &files {
-        spawn(file)?;
+        spawn(file, trace)?;
     }
     await_view(&files).await?;
     show(directory, false).await
@@ -175,12 +181,15 @@ fn write_configs(
 }
 
 /// Starts a node that lives on when this command has ended.
-fn spawn(config: &Path) -> Result<()> {
+fn spawn(config: &Path, trace: Option<&str>) -> Result<()> {
     let log = File::create(config.with_extension("log"))?;
     let program = std::env::current_exe().context("cannot find this program")?;
-    Command::new(program)
-        .args(["node", "--config"])
-        .arg(config)
+    let mut command = Command::new(program);
+    command.args(["node", "--config"]).arg(config);
+    if let Some(lock) = trace {
+        command.arg("--trace").arg(config.with_extension("trace")).args(["--trace-lock", lock]);
+    }
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)

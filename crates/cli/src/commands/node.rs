@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use mutua_node::{Config, StartError};
+use mutua_node::{Config, StartError, TraceConfig};
 use mutua_service::{Options, ServeError, serve};
 use tokio::{
     runtime::Builder,
@@ -36,6 +36,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<std::net::SocketAddr>,
 
+    /// Write what happens to a lock at this node, as a trace: `mutua replay` shows and draws it.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
+    /// Which lock to trace [default: the first that is used].
+    #[arg(long, value_name = "NAME", requires = "trace")]
+    trace_lock: Option<String>,
+
     /// Say only what is not as it should be.
     #[arg(long, short)]
     quiet: bool,
@@ -51,6 +59,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .init();
     let mut config = read(&arguments.config)?;
     config.insecure |= arguments.insecure;
+    config.trace = arguments.trace.clone().map(|file| TraceConfig {
+        file,
+        lock: arguments.trace_lock.clone().map(String::into_bytes),
+    });
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let socket = arguments.socket.clone().unwrap_or_else(|| config.data.join("locks.sock"));
     runtime.block_on(run_node(Options { node: config, socket, tcp: arguments.listen, idle: None }))

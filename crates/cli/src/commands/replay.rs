@@ -25,6 +25,10 @@ pub(crate) struct Arguments {
     #[arg(value_name = "NAME|FILE")]
     name: Option<String>,
 
+    /// More traces of the same run, those of the other nodes of a cluster on this machine.
+    #[arg(value_name = "FILE", requires = "name")]
+    more: Vec<String>,
+
     /// Write the trace as JSON lines.
     #[arg(long, value_name = "FILE", requires = "name")]
     trace: Option<PathBuf>,
@@ -45,6 +49,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     match find(name)? {
+        _ if !arguments.more.is_empty() => {
+            let (header, events) = together(name, &arguments.more)?;
+            write_files(arguments, &header, &events)?;
+            print(&describe::trace(&header, &events))?;
+            Ok(ExitCode::SUCCESS)
+        }
         Found::Script(script) => play(&script, arguments),
         Found::Trace(header, events) => {
             write_files(arguments, &header, &events)?;
@@ -92,6 +102,31 @@ fn find(name: &str) -> Result<Found> {
             Err(usage(format!("`{name}` could be any of {}", several.join(", "))))
         }
     }
+}
+
+/// Traces of nodes put together: each has written down its own part.
+fn together(first: &str, more: &[String]) -> Result<(Header, Vec<Event>)> {
+    let mut whole: Option<(Header, Vec<Event>)> = None;
+    for path in [first].into_iter().chain(more.iter().map(String::as_str)) {
+        let Found::Trace(header, events) = read(path)? else {
+            return Err(usage(format!("{path} is no trace; only traces can be put together")));
+        };
+        match &mut whole {
+            None => whole = Some((header, events)),
+            Some((known, _)) if *known != header => {
+                return Err(usage(format!("{path} is of another run than {first}")));
+            }
+            Some((_, all)) => all.extend(events),
+        }
+    }
+    let (header, mut events) = whole.context("no trace")?;
+    events.sort_by_key(|event| event.at);
+    // A node counts from when its machine started; here the run is what counts.
+    let first = events.first().map_or(0, |event| event.at);
+    for event in &mut events {
+        event.at -= first;
+    }
+    Ok((header, events))
 }
 
 /// A script, or a trace that somebody has written; a trace begins with a JSON object.

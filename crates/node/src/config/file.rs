@@ -161,6 +161,7 @@ impl File {
             rules: self.locks.into_iter().map(rule).collect::<Result<_, _>>()?,
             limits: self.limits.limits()?,
             insecure: self.insecure,
+            trace: None,
             node,
         })
     }

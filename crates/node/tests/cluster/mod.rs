@@ -44,6 +44,7 @@ pub(crate) fn config_in(
         rules: rules.to_vec(),
         limits: Limits { lost_after: Duration::from_millis(500), ..limits() },
         insecure: false,
+        trace: None,
     }
 }
 
