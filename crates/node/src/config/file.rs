@@ -222,6 +222,7 @@ fn shape(topology: FileTopology) -> Result<Topology, String> {
 impl FileLimits {
     fn limits(self) -> Result<Limits, Complaint> {
         let mut limits = Limits::default();
+        let beats = self.lost_after.as_ref().or(self.heartbeat.as_ref()).map(Spanned::span);
         if let Some(run) = self.run {
             limits.run = *run.get_ref();
             if limits.run == 0 {
@@ -252,7 +253,7 @@ impl FileLimits {
         }
         if limits.heartbeat >= limits.lost_after {
             let why = "lost_after must be longer than heartbeat, or everybody is lost at once";
-            return Err(Complaint(0..0, why.to_owned()));
+            return Err(Complaint(beats.unwrap_or(0..0), why.to_owned()));
         }
         Ok(limits)
     }
@@ -322,6 +323,8 @@ lost_after = "3s"
         assert!(text.starts_with("mutua.toml:13: bakery-naive is a negative control"), "{text}");
         let text = complaint("lost_after = \"3s\"", "lost_after = \"soon\"");
         assert!(text.starts_with("mutua.toml:19: a time is written"), "{text}");
+        let text = complaint("lost_after = \"3s\"", "heartbeat = \"3s\"");
+        assert!(text.starts_with("mutua.toml:19: lost_after must be longer"), "{text}");
         let text = complaint("cluster =", "clutser =");
         assert!(text.starts_with("mutua.toml:2: ") && text.contains("clutser"), "{text}");
         let text = complaint("[limits]", "[limits");
