@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         _ if !arguments.more.is_empty() => {
             let (header, events) = together(name, &arguments.more)?;
             write_files(arguments, &header, &events)?;
-            print(&describe::trace(&header, &events))?;
+            print!("{}", describe::trace(&header, &events));
             Ok(ExitCode::SUCCESS)
         }
         Found::Script(script) => play(&script, arguments),
