@@ -49,6 +49,29 @@ fn a_cluster_comes_up_says_how_it_is_and_goes_down() {
 }
 
 #[test]
+fn the_traces_of_all_nodes_together_are_the_run() {
+    let place = tempfile::tempdir().expect("a directory");
+    let place = place.path();
+    let _down = Down(place);
+    let (code, text) = mutua(place, &["cluster", "up", "2", "--trace", "demo"]);
+    assert_eq!(code, 0, "{text}");
+    for node in ["a", "b", "a"] {
+        let socket = place.join("mutua-cluster").join(node).join("locks.sock");
+        let endpoint = format!("unix:{}", socket.display());
+        let (code, text) = mutua(place, &["lock", "--endpoint", &endpoint, "demo", "--", "true"]);
+        assert_eq!(code, 0, "{text}");
+    }
+    assert_eq!(mutua(place, &["cluster", "down"]).0, 0);
+    let traces = ["mutua-cluster/a.trace", "mutua-cluster/b.trace"];
+    let (code, text) = mutua(place, &["replay", traces[0], traces[1], "--diagram", "demo.svg"]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(text.matches("enters, fence").count(), 3, "{text}");
+    assert!(text.contains("a gets token from b") && text.contains("b gets token from a"), "{text}");
+    let svg = fs::read_to_string(place.join("demo.svg")).expect("a picture");
+    assert!(svg.contains("lock demo"));
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_the_place_and_the_reason() {
     let place = tempfile::tempdir().expect("a directory");
     let place = place.path();
