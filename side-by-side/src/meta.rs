@@ -40,7 +40,7 @@ impl Meta {
             commit: first_line("git describe --always --dirty"),
             quick,
             versions: versions.collect(),
-            disk: first_line("findmnt -n -o FSTYPE,SOURCE --target /var/tmp"),
+            disk: first_line("findmnt -n -o FSTYPE --target /var/tmp"),
         }
     }
 }
