@@ -43,6 +43,9 @@ fn exit_codes_say_held_violated_unfinished_or_misused() {
     assert_eq!(code("check ricart-agrawala --nodes 2 --entries 2"), Some(0));
     assert_eq!(code("check maekawa-basic --nodes 4"), Some(1));
     assert_eq!(code("check lamport --nodes 3 --entries 2 --max-states 1000"), Some(2));
+    assert_eq!(code("check lamport --nodes 3 --entries 2 --time 10ms"), Some(2));
+    assert_eq!(code("check lamport --time -1s"), Some(64));
+    assert_eq!(code("check lamport --time soon"), Some(64));
     assert_eq!(code("check lamport --nodes 3 --entries 2 --time 0.01"), Some(2));
     assert_eq!(code("check lamport --nodes 3 --entries 2 --max-memory 1M"), Some(2));
     assert_eq!(code("check lamport --nodes 2 --depth 3"), Some(2));
