@@ -5,9 +5,13 @@ mod clients;
 mod forget;
 mod locks;
 mod peers;
+mod refusals;
 mod tracing;
 mod tries;
 mod views;
+
+#[cfg(test)]
+mod strange_peers;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,6 +25,7 @@ use crate::{
     machine::Posts, status::milliseconds, table::Table, view::View,
 };
 
+pub(crate) use locks::CLOCK_BROKEN;
 pub(crate) use peers::Kept;
 pub use peers::Rejected;
 

@@ -6,7 +6,7 @@ use super::{Brain, Seat, Standing, Timer};
 use crate::{
     Connection, Effect, Hello, Level, Member, Moment, WireError,
     link::Greeting,
-    wire::{MAX_NAME, Message},
+    wire::{Frame, Message},
 };
 
 /// Why a hello is refused. Nothing was changed; the connection should be closed.
@@ -115,13 +115,9 @@ impl Brain {
         let (mut decoder, tag) = self.link(peer).input(now, bytes);
         let mut result = Ok(());
         while let Some(frame) = decoder.next(tag).transpose() {
-            match frame.and_then(|frame| self.link(peer).accept(frame)) {
-                Ok(Some(message)) => self.on_message(now, peer, message),
-                Ok(None) => {}
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
+            result = frame.and_then(|frame| self.on_frame(now, peer, frame));
+            if result.is_err() {
+                break;
             }
         }
         self.link(peer).finish_input(decoder);
@@ -135,13 +131,26 @@ impl Brain {
         }
     }
 
-    fn on_message(&mut self, now: Moment, from: Member, message: Message<'_>) {
+    fn on_frame(&mut self, now: Moment, from: Member, frame: Frame<'_>) -> Result<(), WireError> {
+        if let Frame::Data { message, .. } = &frame
+            && self.link(from).is_next(&frame)
+        {
+            // Before it counts as received, so that it comes again.
+            self.check_room(from, message)?;
+        }
+        let Some(message) = self.link(from).accept(frame)? else { return Ok(()) };
+        self.check_message(from, &message).map_err(WireError::Breach)?;
+        self.on_message(now, from, message);
+        Ok(())
+    }
+
+    pub(super) fn on_message(&mut self, now: Moment, from: Member, message: Message<'_>) {
         let Some(epoch) = epoch(&message) else { return self.on_view_message(from, message) };
         match &self.standing {
             Standing::In(view) if view.epoch == epoch => self.on_lock_business(now, from, message),
             // Its sender is in a view that we shall hear of.
             _ if epoch > self.view_epoch() => {
-                self.council.early.push((from, Kept::of(&message)));
+                self.council.early.push(from, &message);
             }
             // Of a view that is over.
             _ => {}
@@ -149,7 +158,7 @@ impl Brain {
     }
 
     /// The epoch of the view we are in or were in last.
-    fn view_epoch(&self) -> u32 {
+    pub(super) fn view_epoch(&self) -> u32 {
         match &self.standing {
             Standing::In(view) => view.epoch,
             Standing::Writing(view) => view.epoch - 1,
@@ -160,10 +169,18 @@ impl Brain {
     /// Handles what came early for the view that begins.
     pub(super) fn catch_up(&mut self, now: Moment) {
         let epoch_now = self.view_epoch();
-        for (from, kept) in std::mem::take(&mut self.council.early) {
+        for (from, kept) in self.council.early.take() {
             let message = kept.message();
-            if epoch(&message).is_some_and(|epoch| epoch >= epoch_now) {
-                self.on_message(now, from, message);
+            if epoch(&message).is_none_or(|epoch| epoch < epoch_now) {
+                continue;
+            }
+            // What is no breach in one view may be one in another, so it is looked at now.
+            match self.check_message(from, &message) {
+                Ok(()) => self.on_message(now, from, message),
+                Err(why) => {
+                    let text = format!("{} breaks the protocol: {why}; ignored", self.name(from));
+                    self.log(Level::Warning, text);
+                }
             }
         }
     }
@@ -172,13 +189,13 @@ impl Brain {
     pub(super) fn on_lock_business(&mut self, now: Moment, from: Member, message: Message<'_>) {
         match message {
             Message::Lock { name, sent, body, .. } => {
-                let Some(lock) = self.lock_of(from, name) else { return };
+                let lock = self.lock_of(name);
                 if !self.keep_if_frozen(from, lock, &message) {
                     self.on_lock_message(now, from, lock, sent, body);
                 }
             }
             Message::Nudge { name, .. } => {
-                let Some(lock) = self.lock_of(from, name) else { return };
+                let lock = self.lock_of(name);
                 if !self.keep_if_frozen(from, lock, &message) {
                     self.on_nudge(now, lock);
                 }
@@ -204,14 +221,9 @@ impl Brain {
     }
 
     /// The lock of a name that a peer speaks of.
-    fn lock_of(&mut self, from: Member, name: &[u8]) -> Option<crate::LockId> {
-        if name.len() > MAX_NAME {
-            let text = format!("{} speaks of a name that is too long", self.name(from));
-            self.log(Level::Warning, text);
-            return None;
-        }
+    fn lock_of(&mut self, name: &[u8]) -> crate::LockId {
         let plan = Arc::clone(&self.seat.plan);
-        Some(self.table.find_or_make(name, || plan.rule_of(name)))
+        self.table.find_or_make(name, || plan.rule_of(name))
     }
 
     /// Signs of life, ours and theirs.
@@ -237,7 +249,7 @@ impl Brain {
 }
 
 /// The epoch of a message about locks.
-fn epoch(message: &Message<'_>) -> Option<u32> {
+pub(super) fn epoch(message: &Message<'_>) -> Option<u32> {
     match *message {
         Message::Lock { epoch, .. }
         | Message::Nudge { epoch, .. }
@@ -261,6 +273,11 @@ pub(crate) struct Kept(Vec<u8>);
 impl Kept {
     pub(crate) fn of(message: &Message<'_>) -> Self {
         Self(postcard::to_allocvec(message).expect("a message is plain data"))
+    }
+
+    /// About how much memory it takes.
+    pub(crate) fn size(&self) -> usize {
+        self.0.len() + 64
     }
 
     pub(crate) fn message(&self) -> Message<'_> {
