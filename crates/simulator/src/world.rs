@@ -408,7 +408,8 @@ impl<M: Message> World<M> {
             let names: Vec<_> = waiting.iter().take(5).map(NodeId::to_string).collect();
             let more = if waiting.len() > 5 { ", ..." } else { "" };
             let count = waiting.len();
-            let what = format!("{count} wait for ever: {}{more}", names.join(", "));
+            let wait = if count == 1 { "waits" } else { "wait" };
+            let what = format!("{count} {wait} for ever: {}{more}", names.join(", "));
             self.checks.violation(claim, self.place(first), what);
             self.record_violations();
         }
