@@ -7,6 +7,7 @@
 mod asks;
 mod attach;
 mod clients;
+mod elsewhere;
 mod etcd;
 mod listen;
 mod memory;
@@ -51,6 +52,10 @@ pub(crate) struct Core {
     /// Clients that are connected, by their sessions.
     clients: HashMap<SessionId, clients::Connected>,
     watched: HashMap<Name, watch::Sender<()>>,
+    /// Who was seen inside at other nodes, for those who wait here.
+    seen: elsewhere::AllSeen,
+    /// The node's name; empty if it is the only one.
+    node: String,
     memory: Memory,
     /// The highest fence that was given out here.
     revision: u64,

@@ -48,9 +48,14 @@ impl Core {
             // The end of the session is told by itself.
             Outcome::NoSession => return,
         };
-        let holder = self.desk.holder(now, name).map(entry);
+        let holder = self.holder(now, name);
         let refused = v1::Refused { id, reason: reason.into(), text, holder };
         self.tell(session, Answer::Refused(refused));
+    }
+
+    /// Who of this node is inside.
+    pub(super) fn holder(&self, now: Moment, name: &[u8]) -> Option<v1::Entry> {
+        self.desk.holder(now, name).map(|holder| entry(holder, &self.node))
     }
 
     pub(super) fn tell_lost(&self, session: SessionId, name: &Name, fence: u64, reason: String) {
@@ -71,8 +76,9 @@ pub(super) fn millis(time: Duration) -> u64 {
 }
 
 /// Somebody, as it is sent.
-pub(super) fn entry(standing: Standing) -> v1::Entry {
+pub(super) fn entry(standing: Standing, node: &str) -> v1::Entry {
     v1::Entry {
+        node: node.to_owned(),
         session: standing.session.0,
         fence: standing.fence,
         for_ms: millis(standing.waited),
@@ -87,13 +93,15 @@ pub(super) fn entry(standing: Standing) -> v1::Entry {
 }
 
 /// A lock, as it is sent.
-pub(super) fn lock(state: LockState, algorithm: String) -> v1::Lock {
+pub(super) fn lock(state: LockState, algorithm: String, node: &str) -> v1::Lock {
+    let entry = |standing| entry(standing, node);
     v1::Lock {
         name: state.name.to_vec(),
         holder: state.holder.map(entry),
         waiting: state.line.into_iter().map(entry).collect(),
         algorithm,
         last_fence: state.last_fence,
+        unanswered: Vec::new(),
     }
 }
 

@@ -93,6 +93,10 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     // The node takes the directory's lock: from here on nobody else serves from it.
     let node = start(&options).await?;
     let service = service(&options, node)?;
+    let answering = Arc::downgrade(&service);
+    service.node.answer_calls(move |body| {
+        answering.upgrade().map(|service| service.answer_elsewhere(body)).unwrap_or_default()
+    });
     service.call(|_, _| ());
     let mut tasks = JoinSet::new();
     tasks.spawn(Arc::clone(&service).keep_time());
@@ -209,6 +213,8 @@ fn service(options: &Options, node: Node) -> Result<Arc<Service>, ServeError> {
         waiters: Default::default(),
         clients: Default::default(),
         watched: Default::default(),
+        seen: Default::default(),
+        node: if members.len() > 1 { name.clone() } else { String::new() },
         memory,
         revision: 0,
         streams: 0,
