@@ -6,9 +6,13 @@ mod clients;
 mod forget;
 mod locks;
 mod peers;
+mod refusals;
 mod tracing;
 mod tries;
 mod views;
+
+#[cfg(test)]
+mod strange_peers;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,6 +27,7 @@ use crate::{
 };
 
 pub use calls::{CallId, Caller, MAX_CALL};
+pub(crate) use locks::CLOCK_BROKEN;
 pub(crate) use peers::Kept;
 pub use peers::Rejected;
 
@@ -70,6 +75,8 @@ pub struct Brain {
     asks: BTreeMap<u64, tries::Asking>,
     /// Questions of the shell's that are not answered yet, and whom they went to.
     calls: BTreeMap<u64, Member>,
+    /// How many questions of each member the shell has not answered yet.
+    called: BTreeMap<Member, usize>,
     forgetting: forget::Forgetting,
     /// Whoever wants to see what happens to a lock.
     tracer: Option<tracing::Tracer>,
@@ -129,6 +136,7 @@ impl Brain {
             floor: Time::ZERO,
             asks: BTreeMap::new(),
             calls: BTreeMap::new(),
+            called: BTreeMap::new(),
             forgetting: forget::Forgetting::default(),
             tracer: None,
             timers: BTreeSet::new(),

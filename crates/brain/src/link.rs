@@ -21,6 +21,11 @@ const BATCH: usize = 64 << 10;
 /// So many bytes that wait to be acknowledged are enough, however few messages they are.
 const FULL: usize = 64 << 20;
 
+/// With so many no more is taken in from the other side, which could go on asking and never hear
+/// our answers. An honest one acknowledges at least every heartbeat while it reads; one that reads
+/// slowly is disconnected, says in its next hello how far it has come, and goes on from there.
+const STUCK: usize = 2 * FULL;
+
 /// A connection of the shell's, numbered by it; what comes from an older one is ignored.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Connection(pub u64);
@@ -78,6 +83,12 @@ impl Link {
 
     pub(crate) fn received(&self) -> u64 {
         self.received
+    }
+
+    /// The number of the last frame.
+    #[cfg(test)]
+    pub(crate) fn sent(&self) -> u64 {
+        self.first + self.kept.len() as u64 - 1
     }
 
     /// Whether so much waits to be acknowledged that no more should be begun.
@@ -170,6 +181,11 @@ impl Link {
         self.decoder = decoder;
     }
 
+    /// Whether this frame brings a message that has not been here before.
+    pub(crate) fn is_next(&self, frame: &Frame<'_>) -> bool {
+        matches!(frame, Frame::Data { number, .. } if *number == self.received + 1)
+    }
+
     /// Takes note of a frame; the message in it, if it is a new one.
     pub(crate) fn accept<'a>(
         &mut self,
@@ -181,6 +197,9 @@ impl Link {
             Frame::Data { number, .. } if number <= self.received => Ok(None),
             Frame::Data { number, .. } if number != self.received + 1 => {
                 Err(WireError::Gap { expected: self.received + 1, got: number })
+            }
+            Frame::Data { .. } if self.kept_bytes >= STUCK => {
+                Err(WireError::Unacknowledged(self.kept_bytes))
             }
             Frame::Data { number, message } => {
                 self.received = number;
@@ -295,6 +314,22 @@ mod tests {
         let all: Vec<_> = (0..500).collect();
         assert_eq!(pair.got, [all.clone(), all]);
         assert_eq!(pair.ends[0].backlog(), (0, 0));
+    }
+
+    #[test]
+    fn who_never_acknowledges_is_not_listened_to_until_it_does() {
+        let ends = [Link::new(Moment::ZERO), Link::new(Moment::ZERO)];
+        let mut pair = Pair { ends, connections: 0, got: [vec![], vec![]] };
+        pair.connect();
+        let name = vec![0; 1 << 19];
+        while pair.ends[0].kept_bytes < STUCK {
+            pair.ends[0].send(Message::Nudge { epoch: 1, name: &name });
+        }
+        let frame = || Frame::Data { number: 1, message: Message::Ended { epoch: 1 } };
+        let stuck = pair.ends[0].accept(frame());
+        assert_eq!(stuck, Err(WireError::Unacknowledged(pair.ends[0].kept_bytes)));
+        pair.ends[0].accept(Frame::Ack { upto: 1 }).expect("it was sent");
+        assert_eq!(pair.ends[0].accept(frame()), Ok(Some(Message::Ended { epoch: 1 })));
     }
 
     #[test]

@@ -5,6 +5,8 @@ use mutua_algorithms::{
     Effect, Fence, Fields, Message, Mutex, NodeId, Outbox, Phase, Process, Start, Time,
 };
 
+use crate::brain::CLOCK_BROKEN;
+
 /// One process of some algorithm.
 pub(crate) trait Machine: Send {
     /// The system begins; called once, first.
@@ -99,9 +101,11 @@ impl<M: Mutex> Machine for Erased<M> {
         posts: &mut Posts,
     ) -> Result<Option<Fence>, Malformed> {
         let mut message = decode::<M>(message).ok_or(Malformed)?;
-        // A clock of an epoch that nobody has reached could not be counted on.
+        // A clock that nobody has reached, or that is about to run over, could not be counted on.
         let mut known = true;
-        message.times(&mut |time| known &= time.epoch() <= sent.epoch());
+        message.times(&mut |time| {
+            known &= time.epoch() <= sent.epoch() && time.count() <= CLOCK_BROKEN;
+        });
         if !known {
             return Err(Malformed);
         }

@@ -84,6 +84,15 @@ pub enum WireError {
     /// A clock that no node can have.
     #[error("a clock of {0}; they end at 2^63")]
     Clock(u64),
+    /// What no honest member says: the message is dropped.
+    #[error("it breaks the protocol: {0}")]
+    Breach(&'static str),
+    /// It is ahead of us by more than we keep; nothing is lost, it sends all of it again.
+    #[error("too much has come for a view that is not there yet; it may send it again later")]
+    Early,
+    /// It goes on speaking and does not say that our answers have come; nothing is lost either.
+    #[error("it has not acknowledged {0} bytes; it may go on when it has")]
+    Unacknowledged(usize),
     /// It acknowledges what was never sent.
     #[error("frame {0} is acknowledged and was never sent")]
     Acknowledged(u64),

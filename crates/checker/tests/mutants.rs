@@ -144,9 +144,11 @@ fn copy_workspace(workspace: &Path, scratch: &Path) {
         copy(&workspace.join("crates").join(crate_), &to);
     }
     let manifest = fs::read_to_string(workspace.join("Cargo.toml")).expect("the manifest");
-    // Small systems need no optimised build.
-    let manifest: String =
-        manifest.split_inclusive('\n').filter(|l| !l.contains("opt-level")).collect();
+    // Small systems need no optimised build, and the crate that `cargo run` runs is not copied.
+    let manifest: String = manifest
+        .split_inclusive('\n')
+        .filter(|l| !l.contains("opt-level") && !l.starts_with("default-members"))
+        .collect();
     fs::write(scratch.join("Cargo.toml"), manifest).expect("the manifest's copy");
     fs::copy(workspace.join("Cargo.lock"), scratch.join("Cargo.lock")).expect("the lock file");
     let runner = scratch.join("crates/runner");

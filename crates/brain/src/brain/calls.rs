@@ -7,6 +7,10 @@ use crate::{Effect, Level, Member, wire::Message};
 /// The longest question or answer, in bytes.
 pub const MAX_CALL: usize = 512 << 10;
 
+/// So many questions to one member, or of one, may be open. A member that does not keep to it is
+/// answered with nothing, so that it cannot fill our memory with what it asks.
+pub(super) const OPEN: usize = 1000;
+
 /// A question that was asked.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct CallId(u64);
@@ -28,6 +32,9 @@ impl Brain {
         if !link.is_up() || link.is_full(backlog) || self.is_too_long("question", body) {
             return None;
         }
+        if self.calls.values().filter(|asked| **asked == peer).count() >= OPEN {
+            return None;
+        }
         let id = self.next_number();
         self.calls.insert(id, peer);
         self.link(peer).send(Message::Call { id, body });
@@ -39,6 +46,8 @@ impl Brain {
     /// nobody waits for it.
     pub fn reply(&mut self, caller: Caller, body: &[u8]) {
         let Caller { peer, life, id } = caller;
+        let open = self.called.entry(peer).or_default();
+        *open = open.saturating_sub(1);
         let body = if self.is_too_long("answer", body) { &[] } else { body };
         if self.link(peer).life() == life {
             self.link(peer).send(Message::Reply { id, body });
@@ -58,6 +67,11 @@ impl Brain {
 
     pub(super) fn on_call(&mut self, peer: Member, id: u64, body: &[u8]) {
         let caller = Caller { peer, life: self.link(peer).life(), id };
+        let open = self.called.entry(peer).or_default();
+        *open += 1;
+        if *open > OPEN {
+            return self.reply(caller, &[]);
+        }
         self.effects.push(Effect::Called { caller, body: body.to_vec() });
     }
 

@@ -29,17 +29,26 @@ use crate::{
 };
 
 /// How many names one round is about at most.
-const NAMES: usize = 200;
+pub(super) const NAMES: usize = 200;
+
+/// How much is kept for frozen locks, in bytes. A round takes two trips between all members, so
+/// this is far more than can come honestly meanwhile; should it come even so, the view ends, which
+/// loses nothing but time. (To let it wait on its link would not do: votes are behind it.)
+const ARRIVED: usize = 64 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Forgetting {
     /// How many rounds this node has begun in this view.
     begun: u64,
-    rounds: BTreeMap<(Member, u64), Round>,
+    pub(super) rounds: BTreeMap<(Member, u64), Round>,
+    /// How many rounds of each home have ended.
+    ended: BTreeMap<Member, u64>,
+    /// How much is kept for locks that are frozen, in bytes.
+    pub(super) arrived: usize,
 }
 
 #[derive(Debug, Default)]
-struct Round {
+pub(super) struct Round {
     /// None until its home's word has come.
     names: Option<Vec<Name>>,
     first: BTreeMap<Member, Vote>,
@@ -54,6 +63,32 @@ pub(super) struct Vote {
     pub(super) kept: Vec<u32>,
     /// The highest clock of the names.
     pub(super) clock: Time,
+}
+
+impl Forgetting {
+    /// Whether this can be a word about a round that is on, and not one said before.
+    ///
+    /// A home begins a round when its last one has ended there, for which it has heard everybody's
+    /// second vote. So the one before the last has ended here too, since everybody's first vote on
+    /// the next one, which a further round needs, comes after its second on that.
+    pub(super) fn expects(&self, home: Member, round: u64) -> bool {
+        let ended = self.ended.get(&home).copied().unwrap_or(0);
+        round > ended && round - ended <= 2
+    }
+
+    pub(super) fn is_begun(&self, round: u64) -> bool {
+        round <= self.begun
+    }
+
+    pub(super) fn has_names(&self, home: Member, round: u64) -> bool {
+        self.rounds.get(&(home, round)).is_some_and(|known| known.names.is_some())
+    }
+
+    pub(super) fn has_voted(&self, home: Member, round: u64, from: Member, second: bool) -> bool {
+        self.rounds.get(&(home, round)).is_some_and(|known| {
+            if second { &known.second } else { &known.first }.contains_key(&from)
+        })
+    }
 }
 
 impl Brain {
@@ -187,6 +222,8 @@ impl Brain {
                 kept.push(place);
             }
         }
+        kept.sort_unstable();
+        kept.dedup();
         Vote { second: true, kept, clock }
     }
 
@@ -196,6 +233,7 @@ impl Brain {
         let kept = union(&known.second);
         let clock = known.second.values().map(|vote| vote.clock).max().unwrap_or_default();
         self.floor = self.floor.max(clock);
+        self.forgetting.ended.insert(home, round);
         let mut arrived = Vec::new();
         let mut thawed = Vec::new();
         for (name, place) in known.names.into_iter().flatten().zip(0_u32..) {
@@ -213,7 +251,9 @@ impl Brain {
             thawed.push(lock);
         }
         for (from, kept) in arrived {
-            self.on_lock_business(now, from, kept.message());
+            self.forgetting.arrived = self.forgetting.arrived.saturating_sub(kept.size());
+            // One of them may end the view, and the rest with it.
+            self.on_message(now, from, kept.message());
         }
         for lock in thawed {
             self.settle(now, lock);
@@ -233,7 +273,12 @@ impl Brain {
         let Some(frozen) = &mut entry.frozen else { return false };
         // A reminder to forget what is just being forgotten is no reason to keep it.
         if moves_by_itself || !matches!(message, Message::Nudge { .. }) {
-            frozen.arrived.push((from, Kept::of(message)));
+            let kept = Kept::of(message);
+            self.forgetting.arrived += kept.size();
+            frozen.arrived.push((from, kept));
+        }
+        if self.forgetting.arrived > ARRIVED {
+            self.leave("too much has come for locks that are being forgotten");
         }
         true
     }

@@ -24,7 +24,7 @@ const WANTED: Duration = Duration::from_secs(1);
 const CLOCK_FULL: u64 = 1 << 39;
 
 /// No clock gets here before the next epoch begins.
-const CLOCK_BROKEN: u64 = (1 << 40) - (1 << 30);
+pub(crate) const CLOCK_BROKEN: u64 = (1 << 40) - (1 << 30);
 
 impl Brain {
     /// Brings a lock forward as far as it goes without news: the process asks if somebody waits, a

@@ -6,7 +6,7 @@ use super::{Brain, Seat, Standing, Timer};
 use crate::{
     Connection, Effect, Hello, Level, Member, Moment, WireError,
     link::Greeting,
-    wire::{MAX_NAME, Message},
+    wire::{Frame, Message},
 };
 
 /// Why a hello is refused. Nothing was changed; the connection should be closed.
@@ -117,13 +117,9 @@ impl Brain {
         let (mut decoder, tag) = self.link(peer).input(now, bytes);
         let mut result = Ok(());
         while let Some(frame) = decoder.next(tag).transpose() {
-            match frame.and_then(|frame| self.link(peer).accept(frame)) {
-                Ok(Some(message)) => self.on_message(now, peer, message),
-                Ok(None) => {}
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
+            result = frame.and_then(|frame| self.on_frame(now, peer, frame));
+            if result.is_err() {
+                break;
             }
         }
         self.link(peer).finish_input(decoder);
@@ -137,7 +133,20 @@ impl Brain {
         }
     }
 
-    fn on_message(&mut self, now: Moment, from: Member, message: Message<'_>) {
+    fn on_frame(&mut self, now: Moment, from: Member, frame: Frame<'_>) -> Result<(), WireError> {
+        if let Frame::Data { message, .. } = &frame
+            && self.link(from).is_next(&frame)
+        {
+            // Before it counts as received, so that it comes again.
+            self.check_room(from, message)?;
+        }
+        let Some(message) = self.link(from).accept(frame)? else { return Ok(()) };
+        self.check_message(from, &message).map_err(WireError::Breach)?;
+        self.on_message(now, from, message);
+        Ok(())
+    }
+
+    pub(super) fn on_message(&mut self, now: Moment, from: Member, message: Message<'_>) {
         match message {
             Message::Call { id, body } => return self.on_call(from, id, body),
             Message::Reply { id, body } => return self.on_reply(from, id, body),
@@ -148,7 +157,7 @@ impl Brain {
             Standing::In(view) if view.epoch == epoch => self.on_lock_business(now, from, message),
             // Its sender is in a view that we shall hear of.
             _ if epoch > self.view_epoch() => {
-                self.council.early.push((from, Kept::of(&message)));
+                self.council.early.push(from, &message);
             }
             // Of a view that is over.
             _ => {}
@@ -156,7 +165,7 @@ impl Brain {
     }
 
     /// The epoch of the view we are in or were in last.
-    fn view_epoch(&self) -> u32 {
+    pub(super) fn view_epoch(&self) -> u32 {
         match &self.standing {
             Standing::In(view) => view.epoch,
             Standing::Writing(view) => view.epoch - 1,
@@ -167,10 +176,18 @@ impl Brain {
     /// Handles what came early for the view that begins.
     pub(super) fn catch_up(&mut self, now: Moment) {
         let epoch_now = self.view_epoch();
-        for (from, kept) in std::mem::take(&mut self.council.early) {
+        for (from, kept) in self.council.early.take() {
             let message = kept.message();
-            if epoch(&message).is_some_and(|epoch| epoch >= epoch_now) {
-                self.on_message(now, from, message);
+            if epoch(&message).is_none_or(|epoch| epoch < epoch_now) {
+                continue;
+            }
+            // What is no breach in one view may be one in another, so it is looked at now.
+            match self.check_message(from, &message) {
+                Ok(()) => self.on_message(now, from, message),
+                Err(why) => {
+                    let text = format!("{} breaks the protocol: {why}; ignored", self.name(from));
+                    self.log(Level::Warning, text);
+                }
             }
         }
     }
@@ -179,13 +196,13 @@ impl Brain {
     pub(super) fn on_lock_business(&mut self, now: Moment, from: Member, message: Message<'_>) {
         match message {
             Message::Lock { name, sent, body, .. } => {
-                let Some(lock) = self.lock_of(from, name) else { return };
+                let lock = self.lock_of(name);
                 if !self.keep_if_frozen(from, lock, &message) {
                     self.on_lock_message(now, from, lock, sent, body);
                 }
             }
             Message::Nudge { name, .. } => {
-                let Some(lock) = self.lock_of(from, name) else { return };
+                let lock = self.lock_of(name);
                 if !self.keep_if_frozen(from, lock, &message) {
                     self.on_nudge(now, lock);
                 }
@@ -213,14 +230,9 @@ impl Brain {
     }
 
     /// The lock of a name that a peer speaks of.
-    fn lock_of(&mut self, from: Member, name: &[u8]) -> Option<crate::LockId> {
-        if name.len() > MAX_NAME {
-            let text = format!("{} speaks of a name that is too long", self.name(from));
-            self.log(Level::Warning, text);
-            return None;
-        }
+    fn lock_of(&mut self, name: &[u8]) -> crate::LockId {
         let plan = Arc::clone(&self.seat.plan);
-        Some(self.table.find_or_make(name, || plan.rule_of(name)))
+        self.table.find_or_make(name, || plan.rule_of(name))
     }
 
     /// Signs of life, ours and theirs.
@@ -246,7 +258,7 @@ impl Brain {
 }
 
 /// The epoch of a message about locks.
-fn epoch(message: &Message<'_>) -> Option<u32> {
+pub(super) fn epoch(message: &Message<'_>) -> Option<u32> {
     match *message {
         Message::Lock { epoch, .. }
         | Message::Nudge { epoch, .. }
@@ -272,6 +284,11 @@ pub(crate) struct Kept(Vec<u8>);
 impl Kept {
     pub(crate) fn of(message: &Message<'_>) -> Self {
         Self(postcard::to_allocvec(message).expect("a message is plain data"))
+    }
+
+    /// About how much memory it takes.
+    pub(crate) fn size(&self) -> usize {
+        self.0.len() + 64
     }
 
     pub(crate) fn message(&self) -> Message<'_> {

@@ -91,7 +91,9 @@ impl Brain {
 
     pub(super) fn on_answer(&mut self, now: Moment, from: Member, id: u64, busy: bool) {
         let Some(asking) = self.asks.get_mut(&id) else { return };
-        asking.missing.remove(&from);
+        if !asking.missing.remove(&from) {
+            return;
+        }
         if busy {
             let asking = self.asks.remove(&id).expect("just found");
             self.give_up(asking, Refusal::Busy);

@@ -17,7 +17,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Brain, Kept, Standing};
+use super::{Brain, Standing, refusals::Early};
 use crate::{
     Effect, Level, LockId, Member, Moment, Refusal,
     view::{Name, View},
@@ -25,13 +25,13 @@ use crate::{
 };
 
 /// Who takes the chair.
-const CHAIR: Member = Member(0);
+pub(super) const CHAIR: Member = Member(0);
 
 /// How many bytes of names go into one message.
 const PART: usize = 256 << 10;
 
 /// An epoch has this many bits; see `Time`.
-const EPOCHS: u32 = 1 << 23;
+pub(super) const EPOCHS: u32 = 1 << 23;
 
 /// What a node knows of the next view.
 #[derive(Debug, Default)]
@@ -39,13 +39,13 @@ pub(super) struct Council {
     /// The epoch of the view that was left last.
     pub(super) left: u32,
     /// Messages of a view that is not installed here yet.
-    pub(super) early: Vec<(Member, Kept)>,
+    pub(super) early: Early,
     /// The round that we have to report to.
     asked: Option<u64>,
     /// The round that we have reported to.
-    reported: Option<u64>,
+    pub(super) reported: Option<u64>,
     /// The next view's insides, as far as they have come.
-    held: HashMap<Name, Member>,
+    pub(super) held: HashMap<Name, Member>,
     chair: Chair,
 }
 
@@ -57,6 +57,13 @@ struct Chair {
     /// Who has reported, and the epoch it knew.
     reports: BTreeMap<Member, u32>,
     inside: HashMap<Name, Member>,
+}
+
+#[cfg(test)]
+impl Council {
+    pub(super) fn chair_round(&self) -> u64 {
+        self.chair.round
+    }
 }
 
 impl Brain {
@@ -106,6 +113,7 @@ impl Brain {
             Message::Install { round, epoch }
                 if from == CHAIR && self.council.reported == Some(round) =>
             {
+                self.council.reported = None;
                 let held = std::mem::take(&mut self.council.held);
                 self.install(View::new(epoch, self.everybody(), held));
             }
@@ -199,7 +207,7 @@ impl Brain {
             self.council.reported = None;
             self.council.held.clear();
         }
-        self.council.early.retain(|(from, _)| *from != peer);
+        self.council.early.forget(peer);
         let why = format!("{} has restarted", self.name(peer));
         self.leave(&why);
     }
@@ -257,7 +265,7 @@ impl Brain {
         self.ready.insert(CHAIR);
     }
 
-    fn inside_here(&self) -> Vec<Name> {
+    pub(super) fn inside_here(&self) -> Vec<Name> {
         let held = self.table.iter().filter(|(_, entry)| entry.holder.is_some());
         held.map(|(_, entry)| Name::clone(&entry.name)).collect()
     }

@@ -394,6 +394,8 @@ impl World {
             Effect::Log { text, .. } => {
                 assert!(!text.contains("nothing was changed"), "node {node}: {text}");
                 assert!(!text.contains("both inside"), "node {node}: {text}");
+                assert!(!text.contains("breaks the protocol"), "node {node}: {text}");
+                assert!(!text.contains("too much has come"), "node {node}: {text}");
                 self.note(format!("{node}: {text}"));
             }
         }
