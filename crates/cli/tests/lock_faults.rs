@@ -1,6 +1,7 @@
 //! `mutua lock` when things are killed, stopped or taken away: never two inside, nothing left.
 
 #[path = "lock/cluster.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
 mod cluster;
 #[path = "lock/place.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]

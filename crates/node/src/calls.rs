@@ -3,7 +3,10 @@
 use std::{fmt, time::Duration};
 
 use mutua_brain::Member;
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
 
 use crate::Node;
 
@@ -33,24 +36,44 @@ impl Node {
     /// It takes two seconds at most.
     pub async fn call_all(&self, body: &[u8]) -> Vec<(String, Result<Vec<u8>, String>)> {
         let limit = Instant::now() + PATIENCE;
-        let names = self.shared.names();
+        let members = u32::try_from(self.shared.names().len()).unwrap_or(u32::MAX);
         let asked: Vec<_> = self.shared.call(|core, _| {
             let me = core.brain.me();
-            let members = (0..u32::try_from(names.len()).unwrap_or(u32::MAX)).map(Member);
-            members.filter(|&one| one != me).map(|one| (one, core.ask(one, body))).collect()
+            let others = (0..members).map(Member).filter(|&one| one != me);
+            others.map(|one| (one, core.ask(one, body))).collect()
         });
         let mut answers = Vec::new();
         for (member, asked) in asked {
-            let answer = match asked {
-                None => Err("it is not connected".to_owned()),
-                Some(asked) => match timeout_at(limit, asked).await {
-                    Ok(Ok(answer)) => Ok(answer),
-                    Ok(Err(_)) => Err("the connection is gone".to_owned()),
-                    Err(_) => Err("it does not answer".to_owned()),
-                },
-            };
-            answers.push((self.shared.name(member), answer));
+            answers.push((self.shared.name(member), answer_of(asked, limit).await));
         }
         answers
+    }
+
+    /// Asks one other member something, as [`call_all`](Self::call_all) does.
+    ///
+    /// # Errors
+    ///
+    /// Why it did not answer.
+    pub async fn call(&self, member: &str, body: &[u8]) -> Result<Vec<u8>, String> {
+        let limit = Instant::now() + PATIENCE;
+        let place = self.shared.names().iter().position(|name| name == member);
+        let place = place.and_then(|place| u32::try_from(place).ok()).map(Member);
+        let asked = self.shared.call(|core, _| {
+            let other = place.filter(|&one| one != core.brain.me());
+            other.and_then(|one| core.ask(one, body))
+        });
+        answer_of(asked, limit).await
+    }
+}
+
+async fn answer_of(
+    asked: Option<oneshot::Receiver<Vec<u8>>>,
+    limit: Instant,
+) -> Result<Vec<u8>, String> {
+    let asked = asked.ok_or("it is not connected")?;
+    match timeout_at(limit, asked).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err("the connection is gone".to_owned()),
+        Err(_) => Err("it does not answer".to_owned()),
     }
 }

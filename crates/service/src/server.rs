@@ -117,7 +117,7 @@ impl Service {
             Effect::Ask { ask, name, how } => self.ask(core, now, ask, &name, how),
             // Dropping it leaves, or takes the question back.
             Effect::Drop { ask } => drop(core.asks.remove(&ask)),
-            Effect::Answer { wait, outcome } => core.answer(now, wait, outcome),
+            Effect::Answer { wait, outcome } => self.answer(core, now, wait, outcome),
             Effect::Lost { session, name, fence, reason } => {
                 core.tell_lost(session, &name, fence, reason);
             }
@@ -126,6 +126,38 @@ impl Service {
             Effect::Join => self.node.join(),
             Effect::Changed { name } => core.tell_watchers(&name),
         }
+    }
+
+    fn answer(self: &Arc<Self>, core: &mut Core, now: Moment, wait: WaitId, outcome: Outcome) {
+        if let Outcome::Granted { fence, .. } = outcome {
+            core.revision = core.revision.max(fence);
+        }
+        match core.waiters.remove(&wait) {
+            Some(Waiter::Call(caller)) => {
+                // A call that was given up meanwhile must not leave anybody inside.
+                if let Err(Outcome::Granted { fence, .. }) = caller.send(outcome) {
+                    core.undo(now, fence);
+                }
+            }
+            Some(Waiter::Client { id, session, name }) => {
+                let holder = core.holder(now, &name);
+                let kept_out = matches!(outcome, Outcome::Busy | Outcome::TimedOut);
+                if kept_out && holder.is_none() && !self.is_alone() {
+                    return self.name_holder((id, session), name, outcome);
+                }
+                core.tell_outcome((id, session), &name, outcome, holder);
+            }
+            None => {}
+        }
+    }
+
+    /// Tells somebody who was kept out from elsewhere by whom.
+    fn name_holder(self: &Arc<Self>, to: (u64, SessionId), name: Name, outcome: Outcome) {
+        let service = Arc::clone(self);
+        tokio::spawn(async move {
+            let holder = service.holder_anywhere(&name).await;
+            service.call(|core, _| core.tell_outcome(to, &name, outcome, holder));
+        });
     }
 
     fn remember(&self, core: &Core, longest: Duration) {
@@ -162,24 +194,6 @@ impl Service {
 }
 
 impl Core {
-    fn answer(&mut self, now: Moment, wait: WaitId, outcome: Outcome) {
-        if let Outcome::Granted { fence, .. } = outcome {
-            self.revision = self.revision.max(fence);
-        }
-        match self.waiters.remove(&wait) {
-            Some(Waiter::Call(caller)) => {
-                // A call that was given up meanwhile must not leave anybody inside.
-                if let Err(Outcome::Granted { fence, .. }) = caller.send(outcome) {
-                    self.undo(now, fence);
-                }
-            }
-            Some(Waiter::Client { id, session, name }) => {
-                self.tell_outcome(now, id, session, &name, outcome);
-            }
-            None => {}
-        }
-    }
-
     /// Leaves a lock again that was just granted to nobody.
     fn undo(&mut self, now: Moment, fence: u64) {
         let lists = self.desk.list(now, b"");

@@ -158,6 +158,9 @@ pub struct Waiting {
     /// Why nothing is granted at all, if that is so.
     #[prost(string, tag = "4")]
     pub stopped: ::prost::alloc::string::String,
+    /// How many wait at other nodes, as far as they have answered.
+    #[prost(uint32, tag = "5")]
+    pub elsewhere: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Granted {
@@ -246,6 +249,9 @@ pub struct Lock {
     /// The members that did not answer: their clients are missing above.
     #[prost(string, repeated, tag = "6")]
     pub unanswered: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How many more wait than fit into an answer.
+    #[prost(uint32, tag = "7")]
+    pub left_out: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AcquireRequest {
@@ -301,6 +307,9 @@ pub struct ListRequest {
     /// Whether prefix is a whole name.
     #[prost(bool, tag = "2")]
     pub exact: bool,
+    /// Only names after this one, if there is one.
+    #[prost(bytes = "vec", optional, tag = "3")]
+    pub after: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListResponse {
@@ -312,6 +321,9 @@ pub struct ListResponse {
     /// The members that did not answer.
     #[prost(string, repeated, tag = "3")]
     pub unanswered: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// There are more after the last of these than fit into an answer.
+    #[prost(bool, tag = "4")]
+    pub more: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchRequest {

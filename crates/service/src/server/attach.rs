@@ -13,6 +13,7 @@ use tonic::{Status, Streaming};
 use super::{
     Replies, Service, Waiter,
     clients::{Connected, client, millis},
+    elsewhere::Others,
 };
 use crate::{
     desk::{Name, Opening, Patience, SessionId, WaitId},
@@ -234,18 +235,19 @@ impl Attached {
             for (id, wait, name) in waits.iter() {
                 let place = core.desk.place(*wait).unwrap_or_default();
                 let place = u32::try_from(place).unwrap_or(u32::MAX);
-                let here = core.holder(now, name).map(Some);
-                let inside = here.or_else(|| service.seen_elsewhere(core, now, name));
-                let holder = match inside {
+                let here = core.holder(now, name);
+                let others = service.seen_elsewhere(core, now, name);
+                if here.is_none() && others.is_none() && stopped.is_empty() {
                     // The next look is soon, and then it is known.
-                    None if stopped.is_empty() => continue,
-                    inside => inside.flatten(),
-                };
-                let news = v1::Waiting { id: *id, place, holder, stopped: stopped.clone() };
+                    continue;
+                }
+                let Others { holder, waiting: elsewhere } = others.unwrap_or_default();
+                let (holder, stopped) = (here.or(holder), stopped.clone());
+                let news = v1::Waiting { id: *id, place, holder, stopped, elsewhere };
                 let same = |old: &v1::Waiting| {
                     let fence =
                         |waiting: &v1::Waiting| waiting.holder.as_ref().map(|holder| holder.fence);
-                    old.place == place && fence(old) == fence(&news) && old.stopped == stopped
+                    old.place == place && fence(old) == fence(&news) && old.stopped == news.stopped
                 };
                 if !told.iter().any(|(told, old)| told == id && same(old)) {
                     core.tell(session, Answer::Waiting(news.clone()));

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use mutua_node::MAX_CALL;
 use prost::Message;
 use tonic::Status;
 
@@ -25,12 +26,25 @@ const OFTEN: Duration = Duration::from_secs(1);
 /// For how long what nobody asks for any more is kept.
 const KEPT: Duration = Duration::from_secs(10);
 
+/// How long who does not want to wait waits to hear who keeps it out.
+const HINT: Duration = Duration::from_millis(300);
+
+/// How much fits into one answer, in bytes; the rest is asked for again.
+const PAGE: usize = MAX_CALL / 2;
+
 /// Who was seen inside elsewhere.
 #[derive(Default)]
 pub(super) struct Seen {
     asked: Option<Moment>,
-    /// None while no answer has come.
-    holder: Option<Option<v1::Entry>>,
+    /// None while it is not known.
+    others: Option<Others>,
+}
+
+/// Who of the other nodes is inside, and how many wait there.
+#[derive(Clone, Default)]
+pub(super) struct Others {
+    pub(super) holder: Option<v1::Entry>,
+    pub(super) waiting: u32,
 }
 
 impl Service {
@@ -40,57 +54,72 @@ impl Service {
             return Vec::new();
         };
         let answer = match ask {
-            Ask::List(request) => Answer::List(self.list_here(&request)),
+            Ask::List(request) => Answer::List(page(self.list_here(&request))),
             Ask::Verify(request) => Answer::Verify(self.verify_here(&request)),
             Ask::Break(request) => Answer::Break(self.break_here(&request)),
         };
         v1::FromElsewhere { answer: Some(answer) }.encode_to_vec()
     }
 
-    /// What all other nodes answer, and who does not.
-    async fn ask_all(&self, ask: Ask) -> (Vec<Answer>, Vec<String>) {
+    /// What each of the other nodes answers, if it does.
+    async fn ask_all(&self, ask: Ask) -> Vec<(String, Option<Answer>)> {
         let body = v1::Elsewhere { ask: Some(ask) }.encode_to_vec();
-        let (mut answers, mut unanswered) = (Vec::new(), Vec::new());
-        for (name, answer) in self.node.call_all(&body).await {
-            let answer = answer.ok().and_then(|body| v1::FromElsewhere::decode(&*body).ok());
-            match answer.and_then(|answer| answer.answer) {
-                Some(answer) => answers.push(answer),
-                None => unanswered.push(name),
+        let answers = self.node.call_all(&body).await.into_iter();
+        answers.map(|(name, answer)| (name, answer.ok().and_then(|body| read(&body)))).collect()
+    }
+
+    /// The locks of all other nodes, and who does not answer.
+    async fn ask_lists(&self, request: v1::ListRequest) -> (Vec<v1::Lock>, Vec<String>) {
+        let (mut locks, mut unanswered) = (Vec::new(), Vec::new());
+        for (name, mut answer) in self.ask_all(Ask::List(request.clone())).await {
+            loop {
+                let Some(Answer::List(page)) = answer else {
+                    unanswered.push(name);
+                    break;
+                };
+                let last = page.locks.last().map(|lock| lock.name.clone());
+                locks.extend(page.locks);
+                let Some(last) = last.filter(|_| page.more) else { break };
+                let next = v1::ListRequest { after: Some(last), ..request.clone() };
+                let body = v1::Elsewhere { ask: Some(Ask::List(next)) }.encode_to_vec();
+                answer = self.node.call(&name, &body).await.ok().and_then(|body| read(&body));
             }
         }
-        (answers, unanswered)
+        (locks, unanswered)
     }
 
     fn list_here(self: &Arc<Self>, request: &v1::ListRequest) -> v1::ListResponse {
-        let states = self.call(|core, now| match request.exact {
-            true => vec![core.desk.show(now, &request.prefix)],
-            false => core.desk.list(now, &request.prefix),
+        let v1::ListRequest { prefix, exact, after } = request;
+        let mut states = self.call(|core, now| match exact {
+            true => vec![core.desk.show(now, prefix)],
+            false => core.desk.list(now, prefix),
         });
+        if let Some(after) = after {
+            states.retain(|state| *state.name > **after);
+        }
         let locks = states.into_iter().map(|state| self.describe(state)).collect();
         let stopped = self.stopped().unwrap_or_default();
-        v1::ListResponse { locks, stopped, unanswered: Vec::new() }
+        v1::ListResponse { locks, stopped, ..Default::default() }
     }
 
     /// The locks of all nodes that answer.
     pub(super) async fn list(self: &Arc<Self>, request: v1::ListRequest) -> v1::ListResponse {
-        let v1::ListResponse { locks, stopped, .. } = self.list_here(&request);
+        let here = self.list_here(&request);
         if self.is_alone() {
-            return v1::ListResponse { locks, stopped, unanswered: Vec::new() };
+            return here;
         }
-        let (answers, unanswered) = self.ask_all(Ask::List(request)).await;
-        let elsewhere = answers.into_iter().flat_map(locks_of);
-        let mut locks = merge(locks.into_iter().chain(elsewhere));
+        let (elsewhere, unanswered) = self.ask_lists(request).await;
+        let mut locks = merge(here.locks.into_iter().chain(elsewhere));
         for lock in &mut locks {
             lock.waiting.sort_by_key(|waiter| self.place_of(&waiter.node));
             lock.unanswered.clone_from(&unanswered);
         }
-        v1::ListResponse { locks, stopped, unanswered }
+        v1::ListResponse { locks, unanswered, ..here }
     }
 
     /// One lock at all nodes.
     pub(super) async fn show(self: &Arc<Self>, name: &Name) -> v1::Lock {
-        let request = v1::ListRequest { prefix: name.to_vec(), exact: true };
-        self.list(request).await.locks.pop().unwrap_or_default()
+        self.list(only(name)).await.locks.pop().unwrap_or_default()
     }
 
     fn place_of(&self, node: &str) -> usize {
@@ -116,12 +145,14 @@ impl Service {
         if here.current || self.is_alone() {
             return Ok(here);
         }
-        let (answers, unanswered) = self.ask_all(Ask::Verify(request)).await;
+        let fence = request.fence;
+        let answers = self.ask_all(Ask::Verify(request)).await;
         let yes = |answer: &Answer| matches!(answer, Answer::Verify(answer) if answer.current);
-        match answers.iter().any(yes) {
-            true => Ok(v1::VerifyResponse { current: true }),
-            false => all_answered(&unanswered).map(|()| here),
+        if answers.iter().any(|(_, answer)| answer.as_ref().is_some_and(yes)) {
+            return Ok(v1::VerifyResponse { current: true });
         }
+        all_answered(&format!("whether token {fence} is inside is not known"), &silent(answers))?;
+        Ok(here)
     }
 
     fn break_here(self: &Arc<Self>, request: &v1::BreakRequest) -> v1::BreakResponse {
@@ -147,78 +178,130 @@ impl Service {
         if here.broken.is_some() || self.is_alone() {
             return Ok(here);
         }
+        let what = "whether anybody is inside is not known, and nothing was broken";
         if request.fence == 0 {
             let lock = self.show(&Name::from(&*request.name)).await;
             let Some(holder) = lock.holder else {
-                return all_answered(&lock.unanswered).map(|()| here);
+                return all_answered(what, &lock.unanswered).map(|()| here);
             };
             // One is taken out, and not who gets in at the next node while this is on its way.
             request.fence = holder.fence;
         }
-        let (answers, unanswered) = self.ask_all(Ask::Break(request)).await;
-        let broken = answers.into_iter().find_map(|answer| match answer {
-            Answer::Break(answer) if answer.broken.is_some() => Some(answer),
-            _ => None,
-        });
-        match broken {
-            Some(broken) => Ok(broken),
-            None => all_answered(&unanswered).map(|()| here),
+        let mut unanswered = Vec::new();
+        for (name, answer) in self.ask_all(Ask::Break(request)).await {
+            match answer {
+                Some(Answer::Break(answer)) if answer.broken.is_some() => return Ok(answer),
+                Some(_) => {}
+                None => unanswered.push(name),
+            }
         }
+        // Who was asked and did not answer may still do it.
+        all_answered("whether it was broken is not known", &unanswered).map(|()| here)
     }
 
-    /// Who is inside elsewhere, as it was seen last, and none while that is not known. It is asked
-    /// for anew now and then, for all who wait together.
+    /// Who is inside and waits elsewhere, as it was seen last; none while that is not known. It is
+    /// asked for anew now and then, for all who wait together.
     pub(super) fn seen_elsewhere(
         self: &Arc<Self>,
         core: &mut Core,
         now: Moment,
         name: &Name,
-    ) -> Option<Option<v1::Entry>> {
+    ) -> Option<Others> {
         if self.is_alone() {
-            return Some(None);
+            return Some(Others::default());
         }
         let seen = core.seen.entry(Name::clone(name)).or_default();
         if seen.asked.is_none_or(|asked| now.since(asked) >= OFTEN) {
             seen.asked = Some(now);
             let (service, name) = (Arc::clone(self), Name::clone(name));
             tokio::spawn(async move {
-                let request = v1::ListRequest { prefix: name.to_vec(), exact: true };
-                let (answers, _) = service.ask_all(Ask::List(request)).await;
-                let lock = merge(answers.into_iter().flat_map(locks_of)).pop();
-                let holder = lock.and_then(|lock| lock.holder);
-                service.call(|core, now| core.saw(now, name, holder));
+                let others = service.look_elsewhere(&name).await;
+                service.call(|core, now| core.saw(now, name, others));
             });
         }
-        seen.holder.clone()
+        seen.others.clone()
+    }
+
+    async fn look_elsewhere(&self, name: &Name) -> Option<Others> {
+        let (locks, unanswered) = self.ask_lists(only(name)).await;
+        let lock = merge(locks.into_iter()).pop().unwrap_or_default();
+        let waiting = u32::try_from(lock.waiting.len()).unwrap_or(u32::MAX);
+        let waiting = waiting.saturating_add(lock.left_out);
+        // Nobody was seen is not nobody is there.
+        let known = lock.holder.is_some() || unanswered.is_empty();
+        known.then_some(Others { holder: lock.holder, waiting })
+    }
+
+    /// Who keeps somebody out, as far as that is known soon.
+    pub(super) async fn holder_anywhere(self: &Arc<Self>, name: &Name) -> Option<v1::Entry> {
+        let here = self.call(|core, now| core.holder(now, name));
+        if here.is_some() || self.is_alone() {
+            return here;
+        }
+        let others = tokio::time::timeout(HINT, self.look_elsewhere(name)).await;
+        others.ok().flatten().and_then(|others| others.holder)
     }
 }
 
 impl Core {
-    fn saw(&mut self, now: Moment, name: Name, holder: Option<v1::Entry>) {
+    fn saw(&mut self, now: Moment, name: Name, others: Option<Others>) {
         let used = |seen: &Seen| seen.asked.is_some_and(|asked| now.since(asked) < KEPT);
         self.seen.retain(|_, seen| used(seen));
-        self.seen.entry(name).or_default().holder = Some(holder);
+        self.seen.entry(name).or_default().others = others;
     }
 }
 
 /// What waiters know, by lock.
 pub(super) type AllSeen = HashMap<Name, Seen>;
 
-fn all_answered(unanswered: &[String]) -> Result<(), Status> {
+fn only(name: &Name) -> v1::ListRequest {
+    v1::ListRequest { prefix: name.to_vec(), exact: true, after: None }
+}
+
+fn read(body: &[u8]) -> Option<Answer> {
+    v1::FromElsewhere::decode(body).ok().and_then(|answer| answer.answer)
+}
+
+fn silent(answers: Vec<(String, Option<Answer>)>) -> Vec<String> {
+    let silent = answers.into_iter().filter(|(_, answer)| answer.is_none());
+    silent.map(|(name, _)| name).collect()
+}
+
+fn all_answered(what: &str, unanswered: &[String]) -> Result<(), Status> {
     match unanswered {
         [] => Ok(()),
         names => {
-            let text = format!("not known, since {} did not answer", names.join(", "));
+            let text = format!("{what}, since {} did not answer", names.join(", "));
             Err(Status::unavailable(text))
         }
     }
 }
 
-fn locks_of(answer: Answer) -> Vec<v1::Lock> {
-    match answer {
-        Answer::List(list) => list.locks,
-        Answer::Verify(_) | Answer::Break(_) => Vec::new(),
+/// As much as fits into one answer.
+fn page(mut list: v1::ListResponse) -> v1::ListResponse {
+    let mut size = 0;
+    for (index, lock) in list.locks.iter_mut().enumerate() {
+        shorten(lock);
+        size += lock.encoded_len();
+        if size > PAGE && index > 0 {
+            list.locks.truncate(index);
+            list.more = true;
+            break;
+        }
     }
+    list
+}
+
+/// Leaves out those at the end of a line that is too long.
+fn shorten(lock: &mut v1::Lock) {
+    let mut size = 0;
+    let fits = |waiter: &v1::Entry| {
+        size += waiter.encoded_len();
+        size <= PAGE
+    };
+    let listed = lock.waiting.iter().map(fits).take_while(|fits| *fits).count();
+    lock.left_out = u32::try_from(lock.waiting.len() - listed).unwrap_or(u32::MAX);
+    lock.waiting.truncate(listed);
 }
 
 /// Puts together what several nodes say of the same locks, in order of the names.
@@ -232,6 +315,7 @@ fn merge(locks: impl Iterator<Item = v1::Lock>) -> Vec<v1::Lock> {
         }
         known.name = lock.name;
         known.waiting.extend(lock.waiting);
+        known.left_out += lock.left_out;
         known.last_fence = known.last_fence.max(lock.last_fence);
         if known.algorithm.is_empty() {
             known.algorithm = lock.algorithm;
@@ -242,7 +326,9 @@ fn merge(locks: impl Iterator<Item = v1::Lock>) -> Vec<v1::Lock> {
 
 #[cfg(test)]
 mod tests {
-    use super::{all_answered, merge, v1};
+    use prost::Message;
+
+    use super::{PAGE, all_answered, merge, page, v1};
 
     fn lock(name: &str, fence: Option<u64>, waiting: &[&str]) -> v1::Lock {
         let entry = |node: &&str| v1::Entry { node: (*node).to_owned(), ..Default::default() };
@@ -266,9 +352,29 @@ mod tests {
 
     #[test]
     fn no_is_not_said_while_somebody_has_not_answered() {
-        assert!(all_answered(&[]).is_ok());
-        let status = all_answered(&["b".to_owned(), "c".to_owned()]).expect_err("not all");
+        assert!(all_answered("?", &[]).is_ok());
+        let names = ["b".to_owned(), "c".to_owned()];
+        let status = all_answered("it is not known", &names).expect_err("not all");
         assert_eq!(status.code(), tonic::Code::Unavailable);
         assert!(status.message().contains("b, c"), "{}", status.message());
+    }
+
+    #[test]
+    fn what_does_not_fit_into_an_answer_is_known_to_be_missing() {
+        let name = |number: u32| format!("{number:04096}");
+        let locks: Vec<_> = (0..1000).map(|number| lock(&name(number), Some(1), &["a"])).collect();
+        let first = page(v1::ListResponse { locks: locks.clone(), ..Default::default() });
+        assert!(first.more && first.encoded_len() <= PAGE + 100);
+        assert!((50..1000).contains(&first.locks.len()), "{} locks", first.locks.len());
+        let rest = locks[first.locks.len()..][..10].to_vec();
+        assert!(!page(v1::ListResponse { locks: rest, ..Default::default() }).more);
+
+        let long = "n".repeat(1000);
+        let line = vec![&*long; 1000];
+        let cut =
+            page(v1::ListResponse { locks: vec![lock("x", Some(1), &line)], ..Default::default() });
+        let listed = cut.locks[0].waiting.len();
+        assert!((50..1000).contains(&listed), "{listed} waiters");
+        assert_eq!(listed + cut.locks[0].left_out as usize, 1000);
     }
 }

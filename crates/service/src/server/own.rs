@@ -55,7 +55,7 @@ impl Locks for Own {
                 v1::AcquireResponse { acquired: true, fence, key, holder: None }
             }
             Outcome::Busy | Outcome::TimedOut => {
-                let holder = self.0.call(|core, now| core.holder(now, &name));
+                let holder = self.0.holder_anywhere(&Name::from(&*name)).await;
                 v1::AcquireResponse { holder, ..Default::default() }
             }
             outcome => return Err(self.0.refusal(session, outcome)),

@@ -54,7 +54,8 @@ impl Report {
         let holder = waiting.holder.as_ref();
         self.event(json!({
             "event": "waiting", "name": self.name, "before": waiting.place,
-            "holder": holder.map(entry_json), "stopped": waiting.stopped,
+            "elsewhere": waiting.elsewhere, "holder": holder.map(entry_json),
+            "stopped": waiting.stopped,
         }));
         if !waiting.stopped.is_empty() && !self.quiet {
             self.stopped = true;
@@ -65,12 +66,16 @@ impl Report {
         }
         let inside = match holder {
             Some(holder) => format!("inside is {} since {}", who(holder), ago(holder.for_ms)),
-            None => "nobody of this node is inside".to_owned(),
+            None => "nobody is inside yet".to_owned(),
         };
         let line = match waiting.place {
-            0 => "next in line at this node".to_owned(),
-            1 => "1 before us at this node".to_owned(),
-            before => format!("{before} before us at this node"),
+            0 => "next in line".to_owned(),
+            before => format!("{before} before us"),
+        };
+        let line = match waiting.elsewhere {
+            0 => line,
+            1 => format!("{line} at this node, 1 waits at another"),
+            others => format!("{line} at this node, {others} wait at others"),
         };
         self.say(&format!("waiting for {}: {inside}; {line}", self.name));
     }
