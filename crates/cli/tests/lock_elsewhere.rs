@@ -204,6 +204,11 @@ fn who_waits_while_a_member_is_down_is_told_which() {
     while !said.contains("not connected to c") {
         assert!(lines.read_line(&mut said).expect("text") > 0, "{said}");
     }
+    let file = scene.cluster.file(0);
+    let status = scene.place.command(&["status", "--config"]).arg(file).output().expect("run");
+    assert_eq!(status.status.code(), Some(69));
+    let text = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(text.contains("whoever is inside stays inside; it goes on when c is back"), "{text}");
     scene.cluster.run(2);
     scene.holder.let_go();
     lines.read_to_string(&mut said).expect("text");

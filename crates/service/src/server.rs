@@ -9,6 +9,7 @@ mod attach;
 mod clients;
 mod elsewhere;
 mod etcd;
+mod fences;
 mod listen;
 mod memory;
 mod own;
@@ -29,6 +30,7 @@ use crate::{
     desk::{AskId, Desk, Effect, Name, Outcome, SessionId, WaitId},
     proto::v1,
 };
+use fences::Fences;
 use memory::Memory;
 
 /// What is sent to a client on its stream.
@@ -57,6 +59,8 @@ pub(crate) struct Core {
     /// The node's name; empty if it is the only one.
     node: String,
     memory: Memory,
+    /// Which fences may have been given out, if this is the user's node.
+    fences: Option<Fences>,
     /// The highest fence that was given out here.
     revision: u64,
     /// Counts clients' streams.
@@ -131,6 +135,10 @@ impl Service {
     fn answer(self: &Arc<Self>, core: &mut Core, now: Moment, wait: WaitId, outcome: Outcome) {
         if let Outcome::Granted { fence, .. } = outcome {
             core.revision = core.revision.max(fence);
+            let covered = core.fences.as_mut().map_or(Ok(()), |fences| fences.cover(fence));
+            if let Err(error) = covered {
+                self.end_without(&format!("which fences were given cannot be written: {error}"));
+            }
         }
         match core.waiters.remove(&wait) {
             Some(Waiter::Call(caller)) => {
@@ -162,11 +170,15 @@ impl Service {
 
     fn remember(&self, core: &Core, longest: Duration) {
         if let Err(error) = core.memory.write(longest) {
-            eprintln!("mutua: how long leases are cannot be written, so the node ends: {error}");
-            // The grant that this is for must not be told to anybody.
-            self.node.halt();
-            std::process::exit(70);
+            self.end_without(&format!("how long leases are cannot be written: {error}"));
         }
+    }
+
+    /// The grant that something was to be written for must not be told to anybody.
+    fn end_without(&self, why: &str) -> ! {
+        eprintln!("mutua: {why}; so the node ends");
+        self.node.halt();
+        std::process::exit(70);
     }
 
     /// Calls the desk when its time comes, for ever.
