@@ -21,6 +21,15 @@ use crate::{
 };
 use words::{as_json, missing, print_table, text};
 
+/// What is to be known beyond the options.
+pub(crate) const HELP: &str = "\
+Whichever node is asked, it asks the other members too. One that does not answer is named, and \
+its clients are missing.
+
+Exit codes: 0 done, or yes; 1 no (verify: another token is inside; break: nothing was broken); \
+64 bad usage, 69 no node, or no is not known because a member did not answer, 77 not allowed, \
+78 bad configuration.";
+
 /// Where to ask.
 #[derive(Debug, Args)]
 pub(crate) struct Where {

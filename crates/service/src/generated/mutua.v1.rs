@@ -299,6 +299,9 @@ pub struct VerifyRequest {
 pub struct VerifyResponse {
     #[prost(bool, tag = "1")]
     pub current: bool,
+    /// The last fence that is known to have been given out for it: a smaller one is not current.
+    #[prost(uint64, tag = "2")]
+    pub last_fence: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListRequest {

@@ -131,28 +131,34 @@ impl Service {
     }
 
     fn verify_here(self: &Arc<Self>, request: &v1::VerifyRequest) -> v1::VerifyResponse {
-        let current = self.call(|core, now| core.desk.verify(now, &request.name, request.fence));
-        v1::VerifyResponse { current }
+        self.call(|core, now| v1::VerifyResponse {
+            current: core.desk.verify(now, &request.name, request.fence),
+            last_fence: core.desk.show(now, &request.name).last_fence,
+        })
     }
 
     /// Whether a fence is current at any node. Without an answer of all it is not known that it is
-    /// not.
+    /// not, unless a greater one has been given out.
     pub(super) async fn verify(
         self: &Arc<Self>,
         request: v1::VerifyRequest,
     ) -> Result<v1::VerifyResponse, Status> {
         let here = self.verify_here(&request);
-        if here.current || self.is_alone() {
+        let fence = request.fence;
+        let decides = |answer: &v1::VerifyResponse| answer.current || answer.last_fence > fence;
+        if decides(&here) || self.is_alone() {
             return Ok(here);
         }
-        let fence = request.fence;
-        let answers = self.ask_all(Ask::Verify(request)).await;
-        let yes = |answer: &Answer| matches!(answer, Answer::Verify(answer) if answer.current);
-        if answers.iter().any(|(_, answer)| answer.as_ref().is_some_and(yes)) {
-            return Ok(v1::VerifyResponse { current: true });
+        let mut unanswered = Vec::new();
+        for (name, answer) in self.ask_all(Ask::Verify(request)).await {
+            match answer {
+                Some(Answer::Verify(answer)) if decides(&answer) => return Ok(answer),
+                Some(_) => {}
+                None => unanswered.push(name),
+            }
         }
-        all_answered(&format!("whether token {fence} is inside is not known"), &silent(answers))?;
-        Ok(here)
+        let what = format!("whether token {fence} is inside is not known");
+        all_answered(&what, &unanswered).map(|()| here)
     }
 
     fn break_here(self: &Arc<Self>, request: &v1::BreakRequest) -> v1::BreakResponse {
@@ -260,11 +266,6 @@ fn only(name: &Name) -> v1::ListRequest {
 
 fn read(body: &[u8]) -> Option<Answer> {
     v1::FromElsewhere::decode(body).ok().and_then(|answer| answer.answer)
-}
-
-fn silent(answers: Vec<(String, Option<Answer>)>) -> Vec<String> {
-    let silent = answers.into_iter().filter(|(_, answer)| answer.is_none());
-    silent.map(|(name, _)| name).collect()
 }
 
 fn all_answered(what: &str, unanswered: &[String]) -> Result<(), Status> {

@@ -51,7 +51,7 @@ pub(super) fn text(lock: &v1::Lock) -> String {
     }
     lines.push(match (&*lock.algorithm, groups.len()) {
         ("", _) => return finish(lines, lock),
-        (algorithm, 0 | 1) => format!("  between nodes: {algorithm}"),
+        (algorithm, 0 | 1) => format!("  algorithm between nodes: {algorithm}"),
         (algorithm, _) => format!("  between nodes, in the order of {algorithm}"),
     });
     finish(lines, lock)
@@ -162,7 +162,7 @@ mod tests {
         lock.holder = None;
         lock.waiting = vec![entry("bob", "", 0)];
         let expected = "x: nobody is inside\n  waiting, in order of arrival:\n  \
-                        1. bob for 2 s\n  between nodes: maekawa";
+                        1. bob for 2 s\n  algorithm between nodes: maekawa";
         assert_eq!(text(&lock), expected);
     }
 
