@@ -109,6 +109,24 @@ fn a_place_that_was_removed_starts_no_second_node() {
 }
 
 #[test]
+fn a_service_with_files_and_processes_of_its_own_finds_the_node() {
+    let place = Place::new();
+    let own = |text: &str| {
+        let text = format!("exec unshare --mount --pid --fork sh -c '{text}'");
+        place.shell(&text).stderr(Stdio::null()).status().expect("run")
+    };
+    let hide = format!("mount -t tmpfs none {}", place.path().display());
+    if !own(&hide).success() {
+        return println!("not looked at: this user may not make namespaces");
+    }
+    let mut holder = place.holder("x");
+    let text = format!("{hide} && exec {} lock -n x -- true", place.mutua());
+    assert_eq!(own(&text).code(), Some(75));
+    holder.let_go();
+    assert_eq!(own(&text).code(), Some(0));
+}
+
+#[test]
 fn a_node_that_dies_after_its_directory_is_followed_by_one_that_knows_of_who_is_inside() {
     let place = Place::new();
     let mut holder = place.holder_with("x", &["--ttl", "3"]);
@@ -126,7 +144,7 @@ fn a_node_that_dies_after_its_directory_is_followed_by_one_that_knows_of_who_is_
 
 fn next_token(place: &Place) -> String {
     let print = ["sh", "-c", "echo $LOCK_TOKEN"];
-    let output = place.lock(&["-w", "20", "x"], &print).output().expect("run");
+    let output = place.lock(&["--ttl", "1", "-w", "20", "x"], &print).output().expect("run");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
