@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{IsTerminal, Write},
+    os::fd::AsRawFd,
     time::Duration,
 };
 
@@ -154,6 +155,10 @@ fn open(number: u32) -> Result<File> {
     let own = i32::try_from(number).map_err(|_| rustix::io::Errno::BADF);
     let opened = own.and_then(|number| {
         let process = pidfd_open(getpid(), PidfdFlags::empty())?;
+        if process.as_raw_fd() == number {
+            // It was free until now.
+            return Err(rustix::io::Errno::BADF);
+        }
         pidfd_getfd(process, number, PidfdGetfdFlags::empty())
     });
     opened.map(File::from).map_err(|error| {
