@@ -3,8 +3,8 @@
 //!
 //! What is too large here is compared by `mutua check --all --deep`.
 
-use mutua_algorithms::{About, Claim, Kind, Links, Setup, registry};
-use mutua_checker::{Faults, Limits, Reduction, Report, System, Task, Timers, check};
+use mutua_algorithms::{About, Kind, Links, Setup, registry};
+use mutua_checker::{Faults, Limits, Reduction, Report, System, Task, Timers, check, checkable};
 
 /// More states than this are for the deep table.
 const MOST: u64 = 30_000;
@@ -55,25 +55,11 @@ fn systems(about: &About) -> Vec<System> {
     systems
 }
 
-fn properties(kind: Kind) -> Vec<Claim> {
-    match kind {
-        Kind::Mutex => vec![
-            Claim::Safety,
-            Claim::DeadlockFree,
-            Claim::Liveness,
-            Claim::Fence,
-            Claim::Ordering,
-            Claim::BoundedBypass,
-        ],
-        Kind::Election => vec![Claim::Agreement, Claim::Termination],
-    }
-}
-
 fn run(about: &About, system: &System, reduction: Reduction) -> Option<Report> {
     let task = Task {
         name: about.name.to_owned(),
         system: system.clone(),
-        properties: Some(properties(about.kind)),
+        properties: Some(checkable(about.kind).to_vec()),
         reduction,
         limits: Limits { states: Some(MOST), threads: 1, ..Limits::default() },
         first: false,
