@@ -97,7 +97,10 @@ fn compare(algorithms: impl Iterator<Item = &'static About>) -> Tally {
             tally.compared += 1;
             tally.broken += u32::from(all.is_violated());
             let fewer = |(merged, all): (&mutua_checker::Search, &mutua_checker::Search)| {
-                assert!(merged.states <= all.states, "{}: {system:?}", about.name);
+                // A search that ends where it finds something may find it later: what is left out
+                // may be the shortest way there.
+                let whole = merged.stopped.is_none() && all.stopped.is_none();
+                assert!(merged.states <= all.states || !whole, "{}: {system:?}", about.name);
                 merged.states < all.states
             };
             tally.smaller += u32::from(merged.searches.iter().zip(&all.searches).any(fewer));

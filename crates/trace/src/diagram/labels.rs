@@ -12,6 +12,7 @@ pub(super) struct Labels {
     taken: BTreeMap<i64, Vec<Point>>,
     /// The arrows in each strip, by their numbers.
     crossing: BTreeMap<i64, Vec<usize>>,
+    crowded: bool,
 }
 
 /// How wide a strip is.
@@ -32,8 +33,9 @@ const LIFT: f64 = 4.0;
 const HEIGHT: f64 = 9.0;
 
 impl Labels {
-    /// All arrows, before the first label is placed.
-    pub(super) fn new(ways: Vec<Way>) -> Self {
+    /// All arrows, before the first label is placed. In a crowd a label is cut short where it would
+    /// cover another.
+    pub(super) fn new(ways: Vec<Way>, crowded: bool) -> Self {
         let mut crossing: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
         for (number, way) in ways.iter().enumerate() {
             let ends = [way.from.x, way.over.x, way.to.x];
@@ -43,7 +45,7 @@ impl Labels {
                 crossing.entry(strip).or_default().push(number);
             }
         }
-        Self { ways, taken: BTreeMap::new(), crossing }
+        Self { ways, taken: BTreeMap::new(), crossing, crowded }
     }
 
     /// Text that stands somewhere already, flat, beginning here.
@@ -58,8 +60,8 @@ impl Labels {
         self.taken.entry(strip(at.x)).or_default().push(at);
     }
 
-    /// The best place along the arrow of this number for the longest text that fits it; where that
-    /// covers something everywhere, for a shorter one, if it covers less.
+    /// The best place along the arrow of this number for the longest text that fits it; in a crowd
+    /// for a shorter one, if that covers less.
     pub(super) fn place(&mut self, arrow: usize, texts: &[String]) -> Option<Placed> {
         let length = self.ways[arrow].length();
         let fits = |text: &&String| text_width(text) < length - 20.0;
@@ -67,6 +69,7 @@ impl Labels {
         if fitting.is_empty() {
             fitting.extend(texts.last());
         }
+        fitting.truncate(if self.crowded { fitting.len() } else { 1 });
         let places = fitting.into_iter().filter_map(|text| self.place_of(arrow, text));
         // The first of the best ones is the longest.
         let (_, placed, points) = places.min_by_key(|&(cost, ..)| cost)?;
@@ -78,7 +81,7 @@ impl Labels {
     fn place_of(&self, arrow: usize, text: &str) -> Option<(usize, Placed, Vec<Point>)> {
         let way = self.ways[arrow];
         let (length, half) = (way.length(), text_width(text) / 2.0);
-        let spots = [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78, 0.14, 0.86];
+        let spots = [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78];
         let fits = |spot: &&f64| **spot * length > half && (1.0 - **spot) * length > half;
         let places = spots.iter().filter(fits).chain([&0.5]).flat_map(|&spot| {
             let (on, angle) = way.at(spot);

@@ -95,6 +95,8 @@ pub(super) struct Layout {
     pub(super) bottom: f64,
     /// The first line of the legend.
     pub(super) legend: f64,
+    /// Whether many messages are under way at once.
+    pub(super) crowded: bool,
 }
 
 impl Layout {
@@ -120,7 +122,8 @@ impl Layout {
         let legend = bottom + below + 22.0;
         let legend_lines = legend::lines(scene, width).len() as f64;
         let height = legend + 20.0 * legend_lines;
-        Self { columns, rows, width, height, left, right, top, bottom, legend }
+        let crowded = is_crowded(scene);
+        Self { columns, rows, width, height, left, right, top, bottom, legend, crowded }
     }
 
     /// The column of a time; times at which nothing is drawn are put before the next.

@@ -173,10 +173,31 @@ fn words(row: &Row, reports: &[Report]) -> String {
                 names.join(", ")
             };
             let open = names(false);
-            let open = if open.is_empty() { open } else { format!("; not decided: {open}") };
-            format!("holds: {}{open}", names(true))
+            let held = names(true);
+            let held = if held.is_empty() { held } else { format!("holds: {held}") };
+            match (held.is_empty(), open.is_empty()) {
+                (_, true) => held,
+                (true, false) => format!("not decided: {open}{}", covered(reports)),
+                (false, false) => format!("{held}; not decided: {open}{}", covered(reports)),
+            }
         }
     }
+}
+
+/// How far the searches came that were not finished.
+fn covered(reports: &[Report]) -> String {
+    let searches = reports.iter().flat_map(|report| &report.searches);
+    let words = searches.filter(|search| search.is_limited()).map(|search| {
+        format!(
+            " ({}: {} at {} states and {} MiB, every run of fewer than {} steps covered)",
+            search.properties.join(", "),
+            search.stopped.map_or_else(String::new, |stop| stop.words()),
+            search.states,
+            search.bytes >> 20,
+            search.depth
+        )
+    });
+    words.collect()
 }
 
 impl Checked {
