@@ -73,6 +73,9 @@ pub struct Search {
     pub bytes: usize,
     /// Why it ended before everything was seen, if it did.
     pub stopped: Option<Stop>,
+    /// Where it ended at a limit: every run of fewer steps than this was looked at. None where
+    /// orders of steps were left out, since the one that stands for a run may be longer.
+    pub covered: Option<usize>,
     /// How states were merged and steps left out.
     pub reductions: Vec<String>,
 }
@@ -219,8 +222,9 @@ impl Checker<'_> {
         }
         let reduced = self.task.reduction == Reduction::All;
         let delays = self.task.limits.delays;
-        let build =
-            Build { ghost, shift: reduced, symmetry: reduced, partial_order: reduced, delays };
+        // Within so many steps, every run is meant, and not one that stands for it and is longer.
+        let partial_order = reduced && self.task.limits.depth.is_none();
+        let build = Build { ghost, shift: reduced, symmetry: reduced, partial_order, delays };
         let mut properties = claims.iter().fold(PANIC, |all, &claim| all | bit(claim));
         if ghost != Ghost::None {
             // What a ghost is looked for in may be broken in other ways; those are found without.
@@ -292,6 +296,7 @@ impl Checker<'_> {
             seconds: walked.seconds,
             bytes: 0,
             stopped: Some(Stop::Walked(walked.runs)),
+            covered: None,
             reductions: Vec::new(),
         });
         for &claim in claims {
@@ -312,14 +317,17 @@ impl Checker<'_> {
     }
 
     fn record_search(&mut self, model: &Model, claims: &[Claim], reached: &Reached) {
+        let depth = reached.depths.len().saturating_sub(1);
+        let at_limit = reached.stopped.is_some_and(Stop::is_depth_known);
         self.report.searches.push(Search {
             properties: claims.iter().map(|claim| claim.name()).collect(),
             states: reached.states(),
             steps: reached.steps,
-            depth: reached.depths.len().saturating_sub(1),
+            depth,
             seconds: reached.seconds,
             bytes: reached.bytes(),
             stopped: reached.stopped,
+            covered: (at_limit && !model.partial_order).then_some(depth),
             reductions: model.reductions(),
         });
     }

@@ -189,12 +189,12 @@ fn covered(reports: &[Report]) -> String {
     let searches = reports.iter().flat_map(|report| &report.searches);
     let words = searches.filter(|search| search.is_limited()).map(|search| {
         format!(
-            " ({}: {} at {} states and {} MiB, every run of fewer than {} steps covered)",
+            " ({}: {} at {} states and {} MiB{})",
             search.properties.join(", "),
             search.stopped.map_or_else(String::new, |stop| stop.words()),
             search.states,
             search.bytes >> 20,
-            search.depth
+            super::show::covered(search)
         )
     });
     words.collect()

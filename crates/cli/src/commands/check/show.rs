@@ -62,6 +62,7 @@ fn search_json(search: &Search) -> Value {
         "states_per_second": search.states as f64 / search.seconds.max(1e-9),
         "bytes": search.bytes,
         "stopped": search.stopped.map(|stop| stop.words()),
+        "covered": search.covered,
         "reductions": search.reductions,
     })
 }
@@ -127,7 +128,7 @@ fn search_text(search: &Search) -> String {
         search.properties.join(", "),
     );
     if let Some(stop) = search.stopped {
-        text += &format!("    not all: {}{}\n", stop.words(), covered(search, stop));
+        text += &format!("    not all: {}{}\n", stop.words(), covered(search));
     }
     text
 }
@@ -148,12 +149,17 @@ fn reduction_text(search: &Search, whole: Option<&Search>) -> String {
 }
 
 /// How far a search came that was not finished.
-fn covered(search: &Search, stop: Stop) -> String {
-    match stop {
-        Stop::States | Stop::Memory | Stop::Time | Stop::Depth => {
-            format!("; every run of fewer than {} steps is covered", search.depth)
-        }
-        Stop::Delays(_) | Stop::Found | Stop::Walked(_) => String::new(),
+pub(super) fn covered(search: &Search) -> String {
+    match search.stopped {
+        Some(Stop::States | Stop::Memory | Stop::Time | Stop::Depth) => match search.covered {
+            Some(steps) => format!("; every run of fewer than {steps} steps is covered"),
+            None => format!(
+                "; {} steps deep, but of each run of that length only some order of its steps is \
+                 covered, and that may be longer",
+                search.depth
+            ),
+        },
+        Some(Stop::Delays(_) | Stop::Found | Stop::Walked(_)) | None => String::new(),
     }
 }
 
