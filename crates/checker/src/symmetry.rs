@@ -2,8 +2,8 @@
 //!
 //! The renamings that change nothing are a group: those that the algorithm allows, that keep who
 //! contends how often, and that map the start to itself. Of all states that they map to each other
-//! one is kept, the least array of numbers. Every step of a state is, renamed, a step of the renamed
-//! one, so what can be reached is the same but for the names.
+//! one is kept, the least array of numbers. Every step of a state is, renamed, a step of the
+//! renamed one, so what can be reached is the same but for the names.
 //!
 //! Whether *somebody* is inside with another, is overtaken, or waits at rest does not depend on
 //! names. Whether *one* process waits for ever in a circle does: in a circle of merged states its

@@ -99,7 +99,7 @@ fn both_ways_are_compared_and_told() {
 fn a_limit_says_what_was_covered() {
     let told = text("check lamport --nodes 3 --entries 2 --max-states 20000 --reduction none");
     assert!(told.contains("the limit of states was reached; every run of fewer than"), "{told}");
-    // Where orders of steps are left out, depth is no measure of runs; so it is not used for --depth.
+    // Where orders of steps are left out, depth is no measure of runs; so --depth leaves out none.
     let told = text("check lamport --nodes 3 --entries 2 --max-states 20000");
     assert!(told.contains("only some order of its steps"), "{told}");
     let within = "check maekawa --nodes 4 --with corrections=no-failed --property deadlock-free";

@@ -6,19 +6,19 @@
 //! changes one process, the links out of it, and the head of one link into it. So it is enough to
 //! take the steps in the set now and all others later (a persistent set).
 //!
-//! *At rest*: nothing is at rest while these messages are under way, so every state at rest is still
-//! reached. *Two inside*: who is inside stays inside when a message arrives, so if the others can
-//! break safety by themselves they can do so after a delivery in the set; and an entry in the set
-//! that is taken earlier than it was overlaps with at least what it did overlap with.
+//! *At rest*: nothing is at rest while these messages are under way, so every state at rest is
+//! still reached. *Two inside*: who is inside stays inside when a message arrives, so if the others
+//! can break safety by themselves they can do so after a delivery in the set; and an entry in the
+//! set that is taken earlier than it was overlaps with at least what it did overlap with.
 //!
 //! *Ghosts* are swept everywhere, at each exit (fence) or entry (order, bypass). Deliveries and
 //! requests commute with a sweep: what they add to the ghost of a process, or of what it sends, is
 //! swept there instead of where it came from. An entry or exit in the set meets no other one among
 //! the steps that it is moved before, as long as no two are inside: somebody who is inside when it
 //! can be taken is one too many. So fence and order are decided in this way for what is safe, and
-//! what is not is searched in full. For bypass an entry counts whose request has reached everyone by
-//! then; moved before the others' deliveries it would count too few. So there a set is taken only
-//! if nobody enters in it. What else is moved forward can only let an entry count more.
+//! what is not is searched in full. For bypass an entry counts whose request has reached everyone
+//! by then; moved before the others' deliveries it would count too few. So there a set is taken
+//! only if nobody enters in it. What else is moved forward can only let an entry count more.
 //!
 //! *What is counted for the whole system* (faults, messages of the application) makes steps at
 //! different processes compete; so nothing is left out before all of it is used up.
