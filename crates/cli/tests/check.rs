@@ -103,7 +103,7 @@ fn a_limit_says_what_was_covered() {
     let told = text("check lamport --nodes 3 --entries 2 --max-states 20000");
     assert!(told.contains("only some order of its steps"), "{told}");
     let within = "check maekawa --nodes 4 --with corrections=no-failed --property deadlock-free";
-    let report = json(&format!("{within} --depth 14"));
+    let report = json(&format!("{within} --depth 15"));
     assert_eq!(property(&report, "deadlock-free")["steps"], 14);
     let told = text("check maekawa --nodes 4 --delays 2");
     assert!(told.contains("only runs with at most 2 delays"), "{told}");
