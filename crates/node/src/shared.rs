@@ -13,11 +13,13 @@ use mutua_brain::{
 };
 use tokio::{runtime::Handle, sync::Notify};
 
-use crate::{AcquireError, clock, disk::Disk, line::Line};
+use crate::{AcquireError, clock, disk::Disk, hearing::Hearing, line::Line};
 
 /// What all handles, guards and tasks of a node share.
 pub(crate) struct Shared {
     core: Mutex<Core>,
+    /// When to let the runtime read the links before somebody enters at once.
+    pub(crate) hearing: Hearing,
     /// The timer's task is to look again.
     timer: Notify,
     /// Somebody on this machine wants the node to end.
@@ -69,7 +71,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(brain: Brain, disk: Disk, names: Vec<String>) -> Self {
+    pub(crate) fn new(brain: Brain, disk: Disk, names: Vec<String>, at_once: u32) -> Self {
         let core = Core {
             brain,
             now: Moment::ZERO,
@@ -87,6 +89,7 @@ impl Shared {
         };
         Self {
             core: Mutex::new(core),
+            hearing: Hearing::new(at_once),
             timer: Notify::new(),
             asked_to_stop: Notify::new(),
             disk: Mutex::new(Some(Arc::new(disk))),
