@@ -66,7 +66,7 @@ fn contended(
     let mut table = Table::new(&[
         "",
         "hand-overs/s",
-        "entries/s",
+        "entered again/s",
         "wait p50, us",
         "p99",
         "max",
@@ -79,7 +79,7 @@ fn contended(
         table.rows.push(vec![
             row.title.clone(),
             number(one.handovers_per_s),
-            number(one.entries_per_s),
+            number(one.entries_per_s - one.handovers_per_s),
             number(one.wait_p50_us),
             number(one.wait_p99_us),
             number(one.wait_max_us),
