@@ -55,7 +55,8 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: &Options) -> Result<bool> {
     let begun = Instant::now();
     let systems = chosen(options);
-    fs::create_dir_all(&options.out)?;
+    let place = &options.out;
+    fs::create_dir_all(place).with_context(|| format!("cannot write to {}", place.display()))?;
     let results = options.out.join("results.jsonl");
     if !options.resume {
         for file in ["results.jsonl", "halves.json", "meta.json"] {
@@ -75,7 +76,7 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
             break;
         }
         say_progress(begun, done, left.len(), *round, system);
-        let lengths = if options.quick { Lengths::quick() } else { Lengths::full(*round) };
+        let lengths = if options.quick { Lengths::quick() } else { Lengths::full() };
         let piece = piece::measure(system, *round, &lengths).await;
         say_result(&piece);
         append(&results, &piece)?;
