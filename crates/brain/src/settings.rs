@@ -33,7 +33,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             run: 16,
-            at_once: 64,
+            at_once: 128,
             lost_after: Duration::from_secs(2),
             heartbeat: Duration::from_millis(500),
             backlog: 100_000,

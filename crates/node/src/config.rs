@@ -21,7 +21,7 @@
 //!
 //! [limits]
 //! run = 16                      # clients of one node in a row, while others wait
-//! at_once = 64                  # entries without waiting before the links are read
+//! at_once = 128                 # entries without waiting before the links are read
 //! lost_after = "2s"
 //! ```
 

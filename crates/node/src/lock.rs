@@ -64,7 +64,9 @@ impl Lock {
     ///
     /// While not all members are there nobody gets in, and this waits until they are.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
-        self.hear_others().await;
+        if self.handle.shared.hearing.is_due() {
+            self.hear_others().await;
+        }
         self.enter(Brain::acquire).await
     }
 
@@ -72,7 +74,9 @@ impl Lock {
     /// it takes one exchange of messages with them, or two; if one of them cannot be reached it is
     /// an error of its own.
     pub async fn try_acquire(&self) -> Result<Guard, AcquireError> {
-        self.hear_others().await;
+        if self.handle.shared.hearing.is_due() {
+            self.hear_others().await;
+        }
         self.enter(Brain::try_acquire).await
     }
 
@@ -80,7 +84,9 @@ impl Lock {
     /// caller is in no queue any more.
     pub async fn acquire_within(&self, wait: Duration) -> Result<Guard, AcquireError> {
         // Not part of the time: a lock that is free is had in no time at all.
-        self.hear_others().await;
+        if self.handle.shared.hearing.is_due() {
+            self.hear_others().await;
+        }
         match tokio::time::timeout(wait, self.enter(Brain::acquire)).await {
             Ok(result) => result,
             Err(_) => Err(AcquireError::TimedOut),
@@ -92,7 +98,7 @@ impl Lock {
     /// anyway, and does not lose its place.
     async fn hear_others(&self) {
         let shared = &self.handle.shared;
-        if shared.hearing.is_due() && shared.call(|core, _| core.brain.is_free(self.handle.id)) {
+        if shared.call(|core, _| core.brain.is_free(self.handle.id)) {
             shared.hearing.listen();
             // Tokio wakes who yields when it has polled the sockets.
             tokio::task::yield_now().await;
