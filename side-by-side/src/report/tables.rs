@@ -133,8 +133,8 @@ fn ratios_of(ours: &str, targets: &[Target]) -> Table {
 fn ratio(target: &Target) -> String {
     let ratio = number(target.ratio);
     match (target.holds(), target.wanted) {
-        (Some(false), Some(wanted)) => format!("**{ratio}** ({})", number(wanted)),
-        (_, Some(wanted)) => format!("{ratio} ({})", number(wanted)),
+        (Some(false), Some(wanted)) => format!("**{ratio}** ({wanted})"),
+        (_, Some(wanted)) => format!("{ratio} ({wanted})"),
         (_, None) => ratio,
     }
 }
