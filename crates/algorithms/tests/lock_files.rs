@@ -18,7 +18,8 @@ fn lock_files_beside_the_workspace_know_what_its_crates_depend_on() {
                 continue;
             };
             let manifest = root.join("crates").join(short).join("Cargo.toml");
-            let manifest = fs::read_to_string(&manifest).expect("the crate's manifest");
+            // A package of the workspace beside this one may be called so too.
+            let Ok(manifest) = fs::read_to_string(&manifest) else { continue };
             let locked = locked(package);
             let missing: Vec<_> = dependencies(&manifest).difference(&locked).copied().collect();
             assert!(
