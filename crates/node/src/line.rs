@@ -88,8 +88,8 @@ impl Line {
             };
             if done {
                 self.output.notified().await;
-                // A write takes as long as the rest of a hand-over: who was let in does not wait for
-                // it, and what it says if it leaves at once is written with it.
+                // A write takes as long as the rest of a hand-over: who was let in does not wait
+                // for it, and what it says if it leaves at once is written with it.
                 if self.after_others.swap(false, Ordering::Relaxed) {
                     tokio::task::yield_now().await;
                 }

@@ -1,7 +1,7 @@
 //! Handing over between processes, against a bare ring of as many processes that pass one byte.
 //!
-//! Every process writes down when it got the lock or the byte, and when it let it go. Entering again
-//! is no hand-over, and is not counted.
+//! Every process writes down when it got the lock or the byte, and when it let it go. Entering
+//! again is no hand-over, and is not counted.
 
 use std::{
     io::{BufRead, BufReader, BufWriter, Write},
