@@ -38,6 +38,12 @@ fn words(property: Claim) -> &'static str {
     }
 }
 
+/// Whether a run stood still, or starved somebody.
+pub(crate) fn stopped(report: &Report) -> bool {
+    let stops = [Claim::DeadlockFree, Claim::Liveness];
+    stops.iter().any(|claim| report.violations_by_property.contains_key(claim.name()))
+}
+
 /// A number with its noun: `1 run`, `2 runs`, `3 entries`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     match (count, noun.strip_suffix('y')) {
