@@ -66,7 +66,7 @@ figcaption { color: #444; font-size: .95rem; }
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 860px), 1fr)); }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums;
   margin: 1rem 0; display: block; overflow-x: auto; }
-th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #eee;
+th, td { padding: .2rem .45rem; text-align: right; border-bottom: 1px solid #eee;
   white-space: nowrap; vertical-align: top; }
 th { background: #f7f7f7; } td:first-child, th:first-child { text-align: left; }
 th.text, td.text { text-align: left; white-space: normal; }
