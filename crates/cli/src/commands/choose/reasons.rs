@@ -86,8 +86,8 @@ fn advantage(situation: &Situation, ranking: &Ranking, winner: &Ranked) -> Optio
     // Where most are no slower it is not this that makes the difference.
     (2 * slower > theirs.len()).then(|| {
         format!(
-            "what sets it apart is the time {}, {}: {slower} of {} that wait longer need longer for it \
-             ({} to {})",
+            "what sets it apart is the time {}, {}: {slower} of {} that wait longer need \
+             longer for it ({} to {})",
             part.words,
             seconds(ours),
             theirs.len(),

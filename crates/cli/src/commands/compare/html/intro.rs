@@ -52,8 +52,8 @@ fn how(comparison: &Comparison) -> String {
     let shapes = shapes(comparison);
     format!(
         "Every point is a simulation of the state machines that also run between real machines: \
-         {what}, {} events in all. Delays are in units of T, the mean latency of a message.{shapes} \
-         Click on a name to see it alone; points that would lie on each other stand side by side, \
+         {what}, {} events in all. Delays are in units of T, the mean latency of a \
+         message.{shapes} Click on a name to see it alone; points that would lie on each other stand side by side, \
          and a line in stripes is the line of several.",
         number(events as f64)
     )
@@ -210,7 +210,8 @@ pub(super) fn findings(comparison: &Comparison, hold: &str, latency: &str) -> St
         CellLoad::Light | CellLoad::Saturated => None,
     });
     let (low, high) = loads.fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(x), b.max(x)));
-    for load in [low, high] {
+    let loads = if low < high { vec![low, high] } else { vec![low] };
+    for load in loads {
         let found = least(CellLoad::Offered(load), comparison.at, |figures| figures.response.mean);
         if let Some((names, value)) = found {
             let value = number(value);

@@ -51,7 +51,8 @@ pub(super) fn write(page: &mut String, comparison: &Comparison, hold: &str, late
     put(
         page,
         "<p>The figures follow, with the half widths of their 95 % intervals over the seeds. \
-         Shaded: the best of a column, and what differs from it by less than the two intervals.</p>",
+         Shaded: the best of a column, and what differs from it by less than the two \
+         intervals.</p>",
     );
     for load in loads {
         let rows: Vec<_> = rows.iter().copied().filter(|row| row.cell.load == load).collect();

@@ -26,7 +26,8 @@ pub(super) fn table(page: &mut String, comparison: &Comparison) {
             "<h2>Measurement beside theory</h2>\n<p>{met}. One is met if it is off by at most \
              2 % or lies in the 95 % interval over the seeds, and is red if not. A bound is kept \
              or not.</p>\n<details{}><summary>All formulas</summary><table><tr><th>algorithm</th>\
-             <th>N</th><th>load</th>{situation}<th>of</th><th class=\"text\">formula</th><th>theory</th>\
+             <th>N</th><th>load</th>{situation}<th>of</th>\
+             <th class=\"text\">formula</th><th>theory</th>\
              <th>measured</th><th>+- 95 %</th><th>deviation</th></tr>{all}</table></details>",
             if off > 0 { " open" } else { "" },
         ),

@@ -69,7 +69,7 @@ fn caption(file: &str) -> Caption {
         "sync-delay" => &[
             (&[], LINES),
             (DIRECT, "It is one latency where the one who leaves tells the next one itself."),
-            (THIRD, "It is two where a coordinator or voters stand between."),
+            (THIRD, "It is two latencies where a coordinator or voters stand between."),
         ],
         "response-load" => &[(
             &[],
