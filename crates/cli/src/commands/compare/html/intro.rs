@@ -53,7 +53,8 @@ fn how(comparison: &Comparison) -> String {
     format!(
         "Every point is a simulation of the state machines that also run between real machines: \
          {what}, {} events in all. Delays are in units of T, the mean latency of a \
-         message.{shapes} Click on a name to see it alone; points that would lie on each other stand side by side, \
+         message.{shapes} Click on a name to see it alone; \
+         points that would lie on each other stand side by side, \
          and a line in stripes is the line of several.",
         number(events as f64)
     )
