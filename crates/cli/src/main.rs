@@ -15,6 +15,7 @@ mod plot;
 mod seeds;
 mod size;
 mod system;
+mod verdict;
 mod workload;
 
 use std::process::ExitCode;

@@ -29,8 +29,6 @@ pub(crate) enum Span {
     Log,
     /// Equal differences are equal distances, from 0 on.
     FromZero,
-    /// The same, but only as far as there are values.
-    Fitted,
 }
 
 /// What is drawn in one colour.
@@ -39,10 +37,19 @@ pub(crate) struct Series {
     pub(crate) style: Style,
     /// A thin line: what theory says.
     pub(crate) theory: Vec<(f64, f64)>,
-    /// Points: what was measured.
-    pub(crate) measured: Vec<(f64, f64)>,
+    /// What was measured.
+    pub(crate) measured: Vec<Point>,
     /// Whether the points are joined.
     pub(crate) joined: bool,
+}
+
+/// A measurement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    /// How far it may be off to either side, drawn as a whisker where it can be seen.
+    pub(crate) half_width: Option<f64>,
 }
 
 /// Colour and shape of the points.
@@ -64,13 +71,18 @@ pub(crate) enum Marker {
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 500.0;
 const LEFT: f64 = 70.0;
+/// The room for names beside the plot is at least this, and more for long ones.
 const RIGHT: f64 = 190.0;
-const TOP: f64 = 44.0;
-const BOTTOM: f64 = 56.0;
+const TOP: f64 = 46.0;
+const BOTTOM: f64 = 58.0;
 /// The first and the last point keep so far from the edges, for those that are drawn beside them.
 const INSET: f64 = 26.0;
 /// Names at the right do not come nearer to each other than this.
-const NAME_HEIGHT: f64 = 15.0;
+const NAME_HEIGHT: f64 = 17.0;
+/// About how wide a letter is.
+const LETTER: f64 = 7.2;
+/// A whisker shorter than this would hide behind its point.
+const WHISKER: f64 = 5.0;
 
 /// Maps values of one axis to places in the picture.
 struct Scale {
@@ -91,10 +103,6 @@ impl Scale {
         let (low, high) = match span {
             Span::Log => (low / 1.15, high * 1.15),
             Span::FromZero => (0.0, high * 1.06),
-            Span::Fitted => {
-                let margin = ((high - low) * 0.08).max(high.abs() * 1e-4);
-                (low - margin, high + margin)
-            }
         };
         let high = if high > low { high } else { low + 1.0 };
         Self { low, high, from, to, span }
@@ -112,10 +120,7 @@ impl Scale {
     /// Where to draw lines, and which of them are labelled.
     fn ticks(&self) -> Vec<(f64, bool)> {
         if self.span != Span::Log {
-            let step = self.step();
-            let (first, last) =
-                ((self.low / step).ceil() as i64, (self.high / step).floor() as i64);
-            return (first..=last).map(|tick| (tick as f64 * step, true)).collect();
+            return self.even_ticks();
         }
         let decades = (self.low.log10().floor() as i32)..=(self.high.log10().ceil() as i32);
         let few = self.high / self.low < 50.0;
@@ -125,22 +130,23 @@ impl Scale {
                 (f64::from(digit) * 10f64.powi(decade), labelled)
             })
         });
-        ticks.filter(|(value, _)| (self.low..=self.high).contains(value)).collect()
+        let ticks: Vec<_> =
+            ticks.filter(|(value, _)| (self.low..=self.high).contains(value)).collect();
+        // Less than about a factor of three: round numbers at equal differences say more.
+        if ticks.iter().filter(|(_, labelled)| *labelled).count() < 3 {
+            return self.even_ticks();
+        }
+        ticks
+    }
+
+    fn even_ticks(&self) -> Vec<(f64, bool)> {
+        let step = self.step();
+        let (first, last) = ((self.low / step).ceil() as i64, (self.high / step).floor() as i64);
+        (first..=last).map(|tick| (tick as f64 * step, true)).collect()
     }
 
     fn step(&self) -> f64 {
         round_step((self.high - self.low) / 6.0)
-    }
-
-    /// A tick's label; on a fitted axis with the digits in which it differs from the next.
-    fn label(&self, value: f64) -> String {
-        match self.span {
-            Span::Log | Span::FromZero => number(value),
-            Span::Fitted => {
-                let digits = (-self.step().log10().floor()).max(0.0) as usize;
-                format!("{value:.digits$}")
-            }
-        }
     }
 }
 
@@ -154,16 +160,17 @@ impl Plot {
     /// The plot as one SVG element.
     pub(crate) fn svg(&self) -> String {
         let all = |of: fn(&(f64, f64)) -> f64| {
-            self.series.iter().flat_map(|one| one.theory.iter().chain(&one.measured)).map(of)
+            let points = |one: &Series| one.places().chain(one.theory.clone()).collect::<Vec<_>>();
+            self.series.iter().flat_map(points).map(move |point| of(&point))
         };
-        let (left, right) = (LEFT + INSET, WIDTH - RIGHT - INSET);
+        let (left, right) = (LEFT + INSET, self.right() - INSET);
         let x = Scale::new(all(|point| point.0), self.x.span, left, right);
         let y = Scale::new(all(|point| point.1), self.y.span, HEIGHT - BOTTOM, TOP);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-             role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"13\">\
+             role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"14\">\
              <title>{0}</title><rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\
-             <text x=\"{LEFT}\" y=\"24\" font-size=\"16\" font-weight=\"600\" fill=\"#222\">{0}\
+             <text x=\"{LEFT}\" y=\"24\" font-size=\"17\" font-weight=\"600\" fill=\"#222\">{0}\
              </text>\n",
             escape(&self.title)
         );
@@ -173,8 +180,14 @@ impl Plot {
         svg + "</svg>\n"
     }
 
+    /// Where the plot ends and the names begin.
+    fn right(&self) -> f64 {
+        let longest = self.series.iter().map(|one| one.name.chars().count()).max().unwrap_or(0);
+        WIDTH - RIGHT.max(36.0 + LETTER * longest as f64)
+    }
+
     fn axes(&self, svg: &mut String, x: &Scale, y: &Scale) {
-        let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+        let (bottom, right) = (HEIGHT - BOTTOM, self.right());
         for (value, labelled) in self.x.ticks(x) {
             let at = x.place(value);
             let color = if labelled { "#dcdcdc" } else { "#f2f2f2" };
@@ -183,7 +196,7 @@ impl Plot {
                 let text = format!(
                     r##"<text x="{at:.1}" y="{:.1}" text-anchor="middle" fill="#555">{}</text>"##,
                     bottom + 18.0,
-                    x.label(value)
+                    number(value)
                 );
                 put(svg, text);
             }
@@ -197,7 +210,7 @@ impl Plot {
                     r##"<text x="{:.1}" y="{:.1}" text-anchor="end" fill="#555">{}</text>"##,
                     LEFT - 8.0,
                     at + 4.5,
-                    y.label(value)
+                    number(value)
                 );
                 put(svg, text);
             }
@@ -218,7 +231,8 @@ impl Plot {
     fn draw(&self, svg: &mut String, x: &Scale, y: &Scale) {
         let place = |point: &(f64, f64)| (x.place(point.0), y.place(point.1));
         let places = |points: &[(f64, f64)]| points.iter().map(place).collect::<Vec<_>>();
-        let measured: Vec<_> = self.series.iter().map(|one| places(&one.measured)).collect();
+        let measured: Vec<_> =
+            self.series.iter().map(|one| places(&one.places().collect::<Vec<_>>())).collect();
         let theory: Vec<_> = self.series.iter().map(|one| places(&one.theory)).collect();
         let (theory, joined) = (stripes(&theory), stripes(&measured));
         let points = side_by_side(&measured);
@@ -227,6 +241,9 @@ impl Plot {
             one.lines(svg, &theory[number], r#"stroke-width="1.4" stroke-opacity="0.65""#);
             if one.joined {
                 one.lines(svg, &joined[number], r#"stroke-width="1.8""#);
+            }
+            for (at, point) in points[number].iter().zip(&one.measured) {
+                one.whisker(svg, at.0, point, y);
             }
             for point in &points[number] {
                 put(svg, one.style.marker.draw(point.0, point.1, one.style.color));
@@ -257,7 +274,7 @@ impl Plot {
         }
         for ((one, from_x, from_y), place) in ends.iter().zip(places) {
             let (name, color) = (escape(&one.name), one.style.color);
-            let right = WIDTH - RIGHT;
+            let right = self.right();
             put(
                 svg,
                 format!(
@@ -289,7 +306,29 @@ impl Axis {
 
 impl Series {
     fn end(&self) -> Option<(f64, f64)> {
-        self.measured.last().or(self.theory.last()).copied()
+        self.places().last().or(self.theory.last().copied())
+    }
+
+    /// Where the measurements lie.
+    fn places(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.measured.iter().map(|point| (point.x, point.y))
+    }
+
+    /// How far a measurement may be off, as a line with ends.
+    fn whisker(&self, svg: &mut String, x: f64, point: &Point, y: &Scale) {
+        let Some(half_width) = point.half_width else { return };
+        let low = y.place((point.y - half_width).max(y.low));
+        let high = y.place((point.y + half_width).min(y.high));
+        if low - high < 2.0 * WHISKER {
+            return;
+        }
+        let (left, right, color) = (x - 3.0, x + 3.0, self.style.color);
+        put(
+            svg,
+            format!(
+                r#"<path class="whisker" d="M{left:.1} {high:.1}H{right:.1}M{x:.1} {high:.1}V{low:.1}M{left:.1} {low:.1}H{right:.1}" stroke="{color}" stroke-width="1.3" fill="none"/>"#
+            ),
+        );
     }
 
     fn lines(&self, svg: &mut String, parts: &[Striped], pen: &str) {
@@ -372,7 +411,7 @@ mod tests {
             name: format!("s{number}"),
             style,
             theory: Vec::new(),
-            measured: vec![(1.0, 5.0), (2.0, 5.0)],
+            measured: vec![point(1.0, 5.0, None), point(2.0, 5.0, None)],
             joined: true,
         });
         let axis = |label| Axis { label, span: Span::FromZero, ticks: Vec::new() };
@@ -396,12 +435,28 @@ mod tests {
         assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= NAME_HEIGHT - 0.2));
     }
 
+    fn point(x: f64, y: f64, half_width: Option<f64>) -> Point {
+        Point { x, y, half_width }
+    }
+
     #[test]
-    fn a_fitted_axis_shows_small_differences() {
-        let scale = Scale::new([0.9985, 1.0].into_iter(), Span::Fitted, 0.0, 100.0);
-        assert!(scale.place(0.9985) < 10.0 && scale.place(1.0) > 90.0);
-        let labels: Vec<_> = scale.ticks().iter().map(|(value, _)| scale.label(*value)).collect();
-        assert_eq!(labels, ["0.9985", "0.9990", "0.9995", "1.0000"]);
+    fn a_narrow_logarithmic_axis_has_ticks_enough() {
+        for (low, high) in [(3.5, 4.6), (1.0, 1.3), (19.0, 31.0), (0.9, 2.0)] {
+            let scale = Scale::new([low, high].into_iter(), Span::Log, 0.0, 100.0);
+            let labelled = scale.ticks().iter().filter(|(_, labelled)| *labelled).count();
+            assert!((3..=9).contains(&labelled), "{low} to {high}: {labelled}");
+        }
+    }
+
+    #[test]
+    fn an_interval_is_a_whisker_where_it_can_be_seen() {
+        let style = Style { color: "#000", marker: Marker::Circle };
+        let measured = vec![point(1.0, 5.0, Some(2.0)), point(2.0, 5.0, Some(0.001))];
+        let (name, theory) = ("s".to_owned(), Vec::new());
+        let axis = |label| Axis { label, span: Span::FromZero, ticks: Vec::new() };
+        let series = vec![Series { name, style, theory, measured, joined: true }];
+        let plot = Plot { title: String::new(), x: axis("x"), y: axis("y"), series };
+        assert_eq!(plot.svg().matches("whisker").count(), 1);
     }
 
     #[test]

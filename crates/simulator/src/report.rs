@@ -85,6 +85,10 @@ pub struct Report {
     /// The figures of every process.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub per_node: Vec<NodeReport>,
+    /// How many of the entries were of somebody who had found nobody inside or waiting, and was
+    /// not overtaken.
+    #[serde(skip)]
+    pub found_free: u64,
     /// From request to entry, in nanoseconds: to be taken together with those of other runs.
     #[serde(skip)]
     pub waiting: Histogram,
@@ -169,6 +173,7 @@ impl Report {
                 .zip(clients)
                 .map(|(node, client)| of_node(node, client, unit))
                 .collect(),
+            found_free: measures.client_delay.count(),
             waiting: measures.waiting.clone(),
             response: measures.response.clone(),
             half_widths: half_widths(world, unit, always_contended),

@@ -2,6 +2,7 @@
 
 mod candidates;
 mod rank;
+mod reasons;
 mod words;
 
 use std::process::ExitCode;
@@ -14,6 +15,8 @@ use self::{candidates::Candidate, rank::Ranking};
 use crate::{durations, exit::usage, network::NetworkArguments, seeds::SeedArguments, system};
 
 /// Describe a situation and be told which algorithm to take.
+///
+/// The exit code is 1 if every candidate failed in the simulation.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// How many processes contend.
@@ -103,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         print!("{}", words::all(&situation, &ranking));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if ranking.winner.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Situation {

@@ -8,7 +8,7 @@ mod plots;
 mod results;
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -81,7 +81,8 @@ pub(crate) struct Arguments {
           value_parser = system::positive)]
     max_events: u64,
 
-    /// The directory for report.html, results.csv, the plots, and what is known from before.
+    /// The directory for report.html, results.csv, elections.csv, the plots, and what is known from
+    /// before. Plots of an earlier comparison that are not in this one are removed.
     #[arg(long, value_name = "DIR", default_value = "mutua-report")]
     out: PathBuf,
 }
@@ -100,13 +101,15 @@ struct Comparison {
 impl Comparison {
     /// How many violations there were, by the negative controls or by all others.
     fn violations(&self, by_controls: bool) -> u64 {
-        let wanted =
-            |name: &str| by_controls == registry::about(name).is_some_and(|about| about.control);
-        let rows = self.rows.iter().filter(|row| wanted(&row.cell.algorithm));
-        let elections = self.elections.iter().filter(|row| wanted(row.algorithm));
-        let of_elections = elections.filter_map(|row| row.report.as_ref().ok());
+        let of = |about: &&&About| about.control == by_controls;
+        registry::ALGORITHMS.iter().filter(of).map(|about| self.violations_of(about.name)).sum()
+    }
+
+    fn violations_of(&self, name: &str) -> u64 {
+        let rows = self.rows.iter().filter(|row| row.cell.algorithm == name);
+        let elections = self.elections.iter().filter(|row| row.cell.algorithm == name);
         rows.map(|row| row.figures.violations).sum::<u64>()
-            + of_elections.map(|report| report.violations.len() as u64).sum::<u64>()
+            + elections.map(|row| row.figures.violations.len() as u64).sum::<u64>()
     }
 }
 
@@ -145,9 +148,10 @@ fn compare(arguments: &Arguments, named: &[&'static About]) -> Result<Comparison
     };
     let situations = situations(arguments)?;
     let cells = cells(arguments, &mutexes, &situations);
+    let elections = elections::cells(named, &arguments.nodes);
     Ok(Comparison {
-        rows: results::all(cells, effort, &out.join("results.jsonl"))?,
-        elections: elections::measure(named, &arguments.nodes, arguments.seeds.seed),
+        rows: results::all(&cells, effort, &out.join("results.jsonl"))?,
+        elections: results::all(&elections, effort, &out.join("elections.jsonl"))?,
         mutexes,
         situations,
         at: arguments.at,
@@ -203,15 +207,33 @@ fn cells(
 
 fn write(comparison: &Comparison, out: &Path) -> Result<()> {
     let plots = plots::all(comparison);
-    let mut files = vec![
-        ("report.html".to_owned(), html::page(comparison, &plots)),
-        ("results.csv".to_owned(), csv::table(&comparison.rows)),
-    ];
+    let mut files = vec![("report.html".to_owned(), html::page(comparison, &plots))];
+    if !comparison.mutexes.is_empty() {
+        files.push(("results.csv".to_owned(), csv::table(&comparison.rows)));
+    }
+    if !comparison.elections.is_empty() {
+        files.push(("elections.csv".to_owned(), csv::elections(&comparison.elections)));
+    }
     files.extend(plots.iter().map(|plot| (format!("{}.svg", plot.file), plot.plot.svg())));
+    remove_old(out, &files).with_context(|| format!("cannot clear `{}`", out.display()))?;
     for (name, text) in files {
         let file = out.join(name);
         fs::write(&file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
     println!("{}", out.join("report.html").display());
+    Ok(())
+}
+
+/// Removes what an earlier comparison has written into the directory and this one does not: it
+/// would be taken for a part of this one. The results themselves stay, and what others put there.
+fn remove_old(out: &Path, files: &[(String, String)]) -> io::Result<()> {
+    for entry in fs::read_dir(out)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let is_ours = plots::is_plot(&name) || ["results.csv", "elections.csv"].contains(&&*name);
+        if is_ours && !files.iter().any(|(file, _)| *file == name) {
+            fs::remove_file(entry.path())?;
+        }
+    }
     Ok(())
 }

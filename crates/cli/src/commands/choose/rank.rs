@@ -10,39 +10,61 @@ use super::{
     By, Situation,
     candidates::{Candidate, Excluded},
 };
-use crate::{exit::usage, parallel};
+use crate::{
+    exit::usage,
+    parallel,
+    plot::number,
+    verdict::{self, counted},
+};
 
-/// Candidates whose figures differ by less are taken to be equal, and messages, then bytes decide.
-const EQUAL: f64 = 0.02;
+/// Whoever is off the best by at most this share is taken to be as good, and messages, then bytes
+/// decide.
+pub(super) const EQUAL: f64 = 0.02;
+
+/// How many events a run may have.
+const MAX_EVENTS: u64 = 2_000_000;
+
+/// No mean is taken of fewer entries than this, if more were to be measured.
+const FEWEST_ENTRIES: u64 = 100;
 
 /// So many processes at most are let fail, one at a time.
 const FAILURES: u32 = 12;
 
-/// All candidates, the best first.
+/// All candidates, the best first, those that failed last.
 #[derive(Serialize)]
 pub(super) struct Ranking {
     pub(super) by: &'static str,
-    pub(super) winner: String,
+    /// Within which share of the best one is as good.
+    pub(super) tolerance: f64,
+    /// None if all have failed.
+    pub(super) winner: Option<String>,
     pub(super) ranking: Vec<Ranked>,
     pub(super) excluded: Vec<Excluded>,
 }
 
-/// A candidate and its figures: means over the runs, times in seconds.
-#[derive(Clone, Serialize)]
+/// A candidate and its figures: means over the runs, times in seconds. There are none of what was
+/// not measured.
+#[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Ranked {
     pub(super) candidate: String,
     pub(super) algorithm: &'static str,
-    pub(super) wait: f64,
+    /// Whether it broke a promise or did not get far enough; it is not to be taken then.
+    pub(super) failed: bool,
+    /// Why, in words.
+    pub(super) reasons: Vec<String>,
+    pub(super) wait: Option<f64>,
     pub(super) wait_half_width: Option<f64>,
-    pub(super) wait_p99: f64,
-    /// The wait of those who found nobody inside or waiting.
+    pub(super) wait_p99: Option<f64>,
+    /// Which share of the requests found nobody inside or waiting.
+    pub(super) found_free: Option<f64>,
+    /// The wait of those.
     pub(super) client_delay: Option<f64>,
     pub(super) sync_delay: Option<f64>,
-    pub(super) messages: f64,
-    pub(super) far_messages: f64,
-    pub(super) bytes: f64,
-    pub(super) throughput: f64,
-    pub(super) utilisation: f64,
+    pub(super) messages: Option<f64>,
+    pub(super) far_messages: Option<f64>,
+    pub(super) bytes: Option<f64>,
+    pub(super) throughput: Option<f64>,
+    pub(super) utilisation: Option<f64>,
     pub(super) max_bypass: u64,
     pub(super) violations: u64,
     /// Of how many processes the loss of one was tried, and how often that stopped others.
@@ -73,11 +95,39 @@ impl Ranking {
         order(&mut ranking, situation);
         Ok(Self {
             by: situation.by.text(),
-            winner: ranking[0].candidate.clone(),
+            tolerance: EQUAL,
+            winner: ranking.iter().find(|one| !one.failed).map(|one| one.candidate.clone()),
             ranking,
             excluded,
         })
     }
+
+    /// Those that may be taken, the best first.
+    pub(super) fn fit(&self) -> &[Ranked] {
+        let fit = self.ranking.iter().take_while(|one| !one.failed).count();
+        &self.ranking[..fit]
+    }
+
+    /// Those that failed.
+    pub(super) fn failed(&self) -> &[Ranked] {
+        &self.ranking[self.fit().len()..]
+    }
+
+    /// The first ones, which are as good as each other but for their messages.
+    pub(super) fn equals(&self, situation: &Situation) -> &[Ranked] {
+        let fit = self.fit();
+        let best = fit.iter().filter(|one| one.fatal(situation) == fit[0].fatal(situation));
+        let best = best.map(|one| situation.by.of(one)).fold(f64::INFINITY, f64::min);
+        let equal = |one: &&Ranked| {
+            one.fatal(situation) == fit[0].fatal(situation) && is_equal(situation.by.of(one), best)
+        };
+        &fit[..fit.iter().take_while(equal).count()]
+    }
+}
+
+/// Whether a figure is as good as the best.
+fn is_equal(found: f64, best: f64) -> bool {
+    found <= best * (1.0 + EQUAL)
 }
 
 impl By {
@@ -90,37 +140,33 @@ impl By {
         }
     }
 
+    /// What counts of one; more than everything else if it is not known.
     pub(super) fn of(self, ranked: &Ranked) -> f64 {
-        match self {
+        let figure = match self {
             Self::Wait => ranked.wait,
             Self::Tail => ranked.wait_p99,
             Self::Messages => ranked.messages,
             Self::Far => ranked.far_messages,
-        }
+        };
+        figure.unwrap_or(f64::INFINITY)
     }
 }
 
-/// The best first: whoever is nearly as good as the best of those left and sends fewer messages
-/// goes before it.
+/// The best first. Of those that are as good as the best, those that send less go first; all others
+/// stand in the order of what counts.
 fn order(ranking: &mut [Ranked], situation: &Situation) {
-    let fatal = |one: &Ranked| if situation.may_fail { one.failures_fatal } else { 0 };
-    let broken = |one: &Ranked| one.violations > 0;
-    for place in 0..ranking.len() {
-        let rest = &ranking[place..];
-        let class = |one: &Ranked| (broken(one), fatal(one));
-        let Some(best_class) = rest.iter().map(class).min() else { return };
-        let of_class = || rest.iter().enumerate().filter(|(_, one)| class(one) == best_class);
-        let best = of_class().map(|(_, one)| situation.by.of(one)).fold(f64::MAX, f64::min);
-        let near = of_class().filter(|(_, one)| situation.by.of(one) <= best * (1.0 + EQUAL));
-        let cost = |one: &Ranked| (one.messages, one.bytes);
-        let chosen = near.min_by(|a, b| {
-            let ((messages, bytes), (others, their_bytes)) = (cost(a.1), cost(b.1));
-            messages.total_cmp(&others).then(bytes.total_cmp(&their_bytes))
-        });
-        if let Some((offset, _)) = chosen {
-            ranking[place..=place + offset].rotate_right(1);
-        }
-    }
+    let class = |one: &Ranked| (one.failed, one.fatal(situation));
+    // What one measured until it failed is nothing to compare; they stay in the order of names.
+    let of = |one: &Ranked| if one.failed { f64::INFINITY } else { situation.by.of(one) };
+    ranking.sort_by(|a, b| class(a).cmp(&class(b)).then(of(a).total_cmp(&of(b))));
+    let Some((best, first)) = ranking.first().map(|best| (of(best), class(best))) else { return };
+    let equal = |one: &&Ranked| !one.failed && class(one) == first && is_equal(of(one), best);
+    let equals = ranking.iter().take_while(equal).count();
+    let cost = |figure: Option<f64>| figure.unwrap_or(f64::INFINITY);
+    ranking[..equals].sort_by(|a, b| {
+        let messages = cost(a.messages).total_cmp(&cost(b.messages));
+        messages.then(cost(a.bytes).total_cmp(&cost(b.bytes)))
+    });
 }
 
 fn measure(situation: &Situation, candidate: &Candidate) -> Result<Ranked, String> {
@@ -133,10 +179,10 @@ fn measure(situation: &Situation, candidate: &Candidate) -> Result<Ranked, Strin
             situation.entries,
         );
         plan.seed = situation.seed + number;
-        plan.max_events = 2_000_000;
+        plan.max_events = MAX_EVENTS;
         reports.push(play(candidate, &plan)?);
     }
-    let mut ranked = Ranked::new(candidate, &reports);
+    let mut ranked = Ranked::new(candidate, &reports, situation.entries);
     if situation.may_fail {
         (ranked.failures_tried, ranked.failures_fatal) = failures(situation, candidate)?;
     }
@@ -173,22 +219,25 @@ fn failures(situation: &Situation, candidate: &Candidate) -> Result<(u32, u32), 
 }
 
 impl Ranked {
-    fn new(candidate: &Candidate, reports: &[Report]) -> Self {
+    fn new(candidate: &Candidate, reports: &[Report], wanted: u64) -> Self {
         let interval = |of: &dyn Fn(&Report) -> Option<f64>| {
             let samples: Vec<_> = reports.iter().filter_map(of).collect();
             Interval::of(&samples)
         };
         let mean = |of: &dyn Fn(&Report) -> Option<f64>| interval(of).map(|found| found.mean);
-        let figure = |of: fn(&Report) -> f64| mean(&|report| Some(of(report))).unwrap_or(0.0);
+        let figure = |of: fn(&Report) -> f64| mean(&|report| Some(of(report)));
         let seconds = |times: Option<f64>, report: &Report| times.map(|t| t * report.mean_latency);
         let wait = interval(&|report| seconds(report.waiting_time.map(|times| times.mean), report));
+        let reasons = reasons(reports, wanted);
         Self {
             candidate: candidate.title(),
             algorithm: candidate.about.name,
-            wait: wait.map_or(f64::MAX, |found| found.mean),
+            failed: !reasons.is_empty(),
+            reasons,
+            wait: wait.map(|found| found.mean),
             wait_half_width: wait.and_then(|found| found.half_width),
-            wait_p99: mean(&|report| seconds(report.waiting_time.map(|times| times.p99), report))
-                .unwrap_or(f64::MAX),
+            wait_p99: mean(&|report| seconds(report.waiting_time.map(|times| times.p99), report)),
+            found_free: figure(|report| report.found_free as f64 / report.entries as f64),
             client_delay: mean(&|report| seconds(report.client_delay, report)),
             sync_delay: mean(&|report| seconds(report.sync_delay, report)),
             messages: figure(|report| report.messages_per_entry),
@@ -202,4 +251,20 @@ impl Ranked {
             failures_fatal: 0,
         }
     }
+
+    /// How many single failures stop the others, where that counts.
+    fn fatal(&self, situation: &Situation) -> u32 {
+        if situation.may_fail { self.failures_fatal } else { 0 }
+    }
+}
+
+/// Why a candidate is not to be taken; nothing if it may be.
+fn reasons(reports: &[Report], wanted: u64) -> Vec<String> {
+    let broken = verdict::failures(reports);
+    let least = reports.iter().map(|report| report.entries).min().unwrap_or(0);
+    if !broken.is_empty() || least >= wanted.min(FEWEST_ENTRIES) {
+        return broken;
+    }
+    let events = number(MAX_EVENTS as f64);
+    vec![format!("after {events} events a run had measured only {}", counted(least, "entry"))]
 }

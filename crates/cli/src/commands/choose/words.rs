@@ -1,29 +1,41 @@
 //! The ranking in plain words, with the figures behind it.
 
 use comfy_table::{CellAlignment, Table, presets};
+use mutua_simulator::{Load, Who};
 
 use super::{
     By, Situation,
-    rank::{Ranked, Ranking},
+    rank::{EQUAL, Ranked, Ranking},
+    reasons,
 };
-use crate::{durations, plot::number};
+use crate::{durations, plot::number, verdict::counted};
 
 pub(super) fn all(situation: &Situation, ranking: &Ranking) -> String {
-    let winner = &ranking.ranking[0];
     let mut text = format!("{}\n\n", told(situation));
-    text += &format!("Take {}.\n{}\n", winner.candidate, why(situation, ranking));
-    text += &format!("\n{}\n\n", table(situation, ranking));
-    for (place, other) in ranking.ranking.iter().enumerate().skip(1).take(5) {
-        let reason = against(situation, winner, other);
+    let fit = ranking.fit();
+    match fit.first() {
+        Some(winner) => {
+            text += &format!("Take {}.\n", winner.candidate);
+            text += &format!("{}\n", reasons::why(situation, ranking, winner));
+        }
+        None => text += &format!("{}\n", none_survives(situation, ranking)),
+    }
+    text += &format!("\n{}\n{}", table(situation, ranking), order_of_rows(situation, ranking));
+    for (place, other) in fit.iter().enumerate().skip(1).take(5) {
+        let reason = reasons::against(situation, ranking, other);
         text += &format!("{:>2}. {}: {reason}.\n", place + 1, other.candidate);
     }
-    let broken = ranking.excluded.iter().filter(|one| !one.why.starts_with("kept"));
-    for one in broken {
+    for (why, names) in failures(ranking) {
+        text += &format!("Failed: {}: {why}.\n", names.join(", "));
+    }
+    let unfit = ranking.excluded.iter().filter(|one| !one.why.starts_with("kept"));
+    for one in unfit {
         text += &format!("Not {}: {}.\n", one.algorithm, one.why);
     }
     text
 }
 
+/// The situation, as it was understood.
 fn told(situation: &Situation) -> String {
     let regions = if situation.has_regions() {
         let sizes: Vec<_> = situation.regions.iter().map(u32::to_string).collect();
@@ -31,119 +43,118 @@ fn told(situation: &Situation) -> String {
     } else {
         String::new()
     };
-    let mean = durations::show(situation.network.mean_latency());
+    let asking = match situation.workload.who {
+        Who::Hot(1) => ", of which only the first asks".to_owned(),
+        Who::Hot(hot) => format!(", of which only the first {hot} ask"),
+        _ => String::new(),
+    };
+    let rest = match &situation.workload.load {
+        Load::Think(rest) => durations::show_distribution(rest),
+        _ => "0ns".to_owned(),
+    };
     let hold = durations::show_distribution(&situation.workload.hold);
+    let mean = durations::show(situation.network.mean_latency());
+    let links = if situation.network.fifo { "" } else { ", links change the order" };
+    let faults = faults(situation).iter().map(|fault| format!("; {fault}")).collect::<String>();
     format!(
-        "{} processes{regions}, a message takes {mean} on average, {hold} inside; {} entries \
-         simulated with {} seeds.",
-        situation.nodes, situation.entries, situation.runs
+        "{}{regions}{asking}; a message takes {mean} on average{links}{faults}; clients stay \
+         inside {hold} and rest {rest}; {} simulated with each of {}.",
+        counted(situation.nodes.into(), "process"),
+        counted(situation.entries, "entry"),
+        counted(situation.runs, "seed")
     )
 }
 
-/// Why the winner won.
-fn why(situation: &Situation, ranking: &Ranking) -> String {
-    let winner = &ranking.ranking[0];
-    let mut reasons = vec![match situation.by {
-        By::Wait => format!("One waits {} on average", seconds(winner.wait)),
-        By::Tail => format!("1 in 100 waits longer than {}", seconds(winner.wait_p99)),
-        By::Messages => format!("An entry costs {} messages", number(winner.messages)),
-        By::Far => {
-            format!("An entry costs {} messages between regions", number(winner.far_messages))
-        }
-    }];
-    reasons.push(load(winner));
-    if situation.has_regions() {
-        reasons.push(format!(
-            "{} of its {} messages per entry go from one region to another",
-            number(winner.far_messages),
-            number(winner.messages)
+/// What the network does to messages and processes that it should not.
+fn faults(situation: &Situation) -> Vec<String> {
+    let network = &situation.network;
+    let mut faults = Vec::new();
+    if network.loss > 0.0 {
+        faults.push(format!("{} of the messages are lost", percent(network.loss)));
+    }
+    if network.duplication > 0.0 {
+        faults.push(format!("{} of the messages arrive twice", percent(network.duplication)));
+    }
+    if !network.partitions.is_empty() {
+        faults.push("the network is cut in two for a while".to_owned());
+    }
+    if !network.outages.is_empty() {
+        faults.push(format!(
+            "there {}",
+            match network.outages.len() {
+                1 => "is a crash".to_owned(),
+                count => format!("are {count} crashes"),
+            }
         ));
     }
-    let equal = |other: &&Ranked| {
-        situation.by.of(other) <= situation.by.of(winner) * 1.02
-            && other.messages > winner.messages * 1.001
-    };
-    let equals: Vec<_> =
-        ranking.ranking.iter().skip(1).filter(equal).map(|one| one.candidate.as_str()).collect();
-    if !equals.is_empty() && situation.by != By::Messages {
-        let equals = equals.join(", ");
-        reasons.push(format!("nobody waits longer with {equals}, but they send more messages"));
-    }
-    if situation.may_fail {
-        reasons.push(survival(winner));
-    }
-    reasons.join("; ") + "."
+    faults
 }
 
-/// What counts under this load: to find the section, or to hand it over.
-fn load(winner: &Ranked) -> String {
-    let taken = number(100.0 * winner.utilisation);
-    let if_free = winner.client_delay.unwrap_or(0.0);
-    if winner.wait > 2.0 * if_free {
-        let over =
-            winner.sync_delay.map_or_else(String::new, |over| format!(" ({})", seconds(over)));
-        format!(
-            "there is a queue most of the time (somebody is inside {taken} % of it), so what \
-             counts is how soon the next one is in after an exit{over}"
-        )
+/// That there is nothing to take, and why.
+fn none_survives(situation: &Situation, ranking: &Ranking) -> String {
+    let faults = faults(situation);
+    let count = ranking.failed().len() as u64;
+    let why = if faults.is_empty() {
+        "see below how each of them failed".to_owned()
     } else {
-        let found = seconds(if_free);
         format!(
-            "somebody is inside only {taken} % of the time, so what counts is how soon one is in \
-             when nobody else wants to ({found})"
+            "they count on every message to arrive once and on every process to stay up, but {}",
+            faults.join(" and ")
         )
-    }
-}
-
-fn survival(one: &Ranked) -> String {
-    match (one.failures_fatal, one.failures_tried) {
-        (0, tried) => format!("none of {tried} single failures stopped the others"),
-        (fatal, tried) => format!("{fatal} of {tried} single failures stopped the others"),
-    }
-}
-
-/// What most makes the other one worse.
-fn against(situation: &Situation, winner: &Ranked, other: &Ranked) -> String {
-    if other.violations > 0 {
-        return "it failed in the simulation".to_owned();
-    }
-    if situation.may_fail && other.failures_fatal > winner.failures_fatal {
-        return survival(other);
-    }
-    let (found, best) = (situation.by.of(other), situation.by.of(winner));
-    if found <= best * 1.02 {
-        if other.messages <= winner.messages * 1.001 {
-            return "just as good".to_owned();
-        }
-        let (messages, fewer) = (number(other.messages), number(winner.messages));
-        return format!("as good, but {messages} messages per entry instead of {fewer}");
-    }
-    let times = number(found / best.max(1e-12));
-    let slower = |a: Option<f64>, b: Option<f64>| a.zip(b).map_or(0.0, |(a, b)| a - b);
-    let finding = slower(other.client_delay, winner.client_delay);
-    let handing = slower(other.sync_delay, winner.sync_delay);
-    let because = match situation.by {
-        By::Messages | By::Far => String::new(),
-        By::Wait | By::Tail if handing > finding && handing > 0.0 => format!(
-            ": handing over takes {} instead of {}",
-            seconds(other.sync_delay.unwrap_or(0.0)),
-            seconds(winner.sync_delay.unwrap_or(0.0))
-        ),
-        By::Wait | By::Tail if finding > 0.0 => format!(
-            ": getting in takes {} instead of {} even while nobody else wants in",
-            seconds(other.client_delay.unwrap_or(0.0)),
-            seconds(winner.client_delay.unwrap_or(0.0))
-        ),
-        By::Wait | By::Tail => ": the order in which it serves costs more".to_owned(),
     };
-    format!("{times} times the {}{because}", situation.by.text())
+    let none = match count {
+        1 => "The only candidate does not survive".to_owned(),
+        _ => format!("None of the {count} candidates survives"),
+    };
+    format!("{none} this: {why}.")
+}
+
+/// How the rows are ordered.
+fn order_of_rows(situation: &Situation, ranking: &Ranking) -> String {
+    if ranking.fit().len() < 2 {
+        return "\n".to_owned();
+    }
+    let (by, percent) = (situation.by.text(), number(100.0 * EQUAL));
+    let first = if situation.may_fail { "fatal failures, then by " } else { "" };
+    let ties = match ranking.equals(situation).len() {
+        0 | 1 => format!("nobody else is within {percent} % of the best"),
+        _ if situation.by == By::Messages => {
+            format!("what is within {percent} % of the best counts as equal, and bytes decide")
+        }
+        equals => format!(
+            "1 to {equals} are within {percent} % of the best, which counts as equal, and stand \
+             by messages"
+        ),
+    };
+    format!("In the order of {first}{by}; {ties}.\n\n")
+}
+
+/// The names of those that failed, by how they did.
+fn failures(ranking: &Ranking) -> Vec<(String, Vec<&str>)> {
+    let mut all: Vec<(String, Vec<&str>)> = Vec::new();
+    for one in ranking.failed() {
+        let why = one.reasons.join("; ");
+        match all.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(&one.candidate),
+            None => all.push((why, vec![&one.candidate])),
+        }
+    }
+    all
 }
 
 fn table(situation: &Situation, ranking: &Ranking) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    let mut header =
-        vec!["", "candidate", "mean wait", "1 in 100", "if free", "hand over", "messages"];
+    let mut header = vec![
+        "",
+        "candidate",
+        "mean wait",
+        "1 in 100",
+        "found free",
+        "if free",
+        "hand over",
+        "messages",
+    ];
     if situation.has_regions() {
         header.push("between regions");
     }
@@ -151,30 +162,19 @@ fn table(situation: &Situation, ranking: &Ranking) -> Table {
     if situation.may_fail {
         header.push("fatal failures");
     }
+    let columns = header.len();
     table.set_header(header);
     for (place, one) in ranking.ranking.iter().enumerate() {
-        let optional = |time: Option<f64>| time.map_or_else(|| "-".to_owned(), seconds);
-        let width =
-            one.wait_half_width.map_or_else(String::new, |width| format!(" +-{}", seconds(width)));
-        let mut row = vec![
-            (place + 1).to_string(),
-            one.candidate.clone(),
-            seconds(one.wait) + &width,
-            seconds(one.wait_p99),
-            optional(one.client_delay),
-            optional(one.sync_delay),
-            number(one.messages),
-        ];
-        if situation.has_regions() {
-            row.push(number(one.far_messages));
-        }
-        row.push(one.max_bypass.to_string());
-        if situation.may_fail {
-            row.push(format!("{} of {}", one.failures_fatal, one.failures_tried));
-        }
-        table.add_row(row);
+        table.add_row(if one.failed {
+            // What it measured until it failed is nothing to compare.
+            let mut row = vec!["-".to_owned(), one.candidate.clone(), "failed".to_owned()];
+            row.resize(columns, "-".to_owned());
+            row
+        } else {
+            row(situation, place + 1, one)
+        });
     }
-    for column in (2..9).chain([0]) {
+    for column in (2..columns).chain([0]) {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -182,6 +182,39 @@ fn table(situation: &Situation, ranking: &Ranking) -> Table {
     table
 }
 
-fn seconds(time: f64) -> String {
+fn row(situation: &Situation, place: usize, one: &Ranked) -> Vec<String> {
+    let time = |time: Option<f64>| time.map_or_else(|| "-".to_owned(), seconds);
+    let count = |count: Option<f64>| count.map_or_else(|| "-".to_owned(), number);
+    let width =
+        one.wait_half_width.map_or_else(String::new, |width| format!(" +-{}", seconds(width)));
+    let mut row = vec![
+        place.to_string(),
+        one.candidate.clone(),
+        time(one.wait) + &width,
+        time(one.wait_p99),
+        one.found_free.map_or_else(|| "-".to_owned(), percent),
+        time(one.client_delay),
+        time(one.sync_delay),
+        count(one.messages),
+    ];
+    if situation.has_regions() {
+        row.push(count(one.far_messages));
+    }
+    row.push(one.max_bypass.to_string());
+    if situation.may_fail {
+        row.push(format!("{} of {}", one.failures_fatal, one.failures_tried));
+    }
+    row
+}
+
+/// A share of 1.
+pub(super) fn percent(share: f64) -> String {
+    if share > 0.0 && share < 0.0005 {
+        return "< 0.1 %".to_owned();
+    }
+    format!("{} %", number((1000.0 * share).round() / 10.0))
+}
+
+pub(super) fn seconds(time: f64) -> String {
     durations::show((time * 1e9 * 100.0).round() / 100.0)
 }

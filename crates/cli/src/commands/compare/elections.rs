@@ -1,19 +1,45 @@
 //! Elections in the comparison: messages and turn-around by size.
 
 use mutua_algorithms::{About, Kind, NodeId, Setup, registry};
-use mutua_simulator::{Distribution, ElectionPlan, ElectionReport, Network, elect};
+use mutua_simulator::{Distribution, ElectionPlan, ElectionReport, Network, Violation, elect};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    grid::Effort,
+    results::{Measured, Task},
+};
 
 /// One election.
-pub(super) struct ElectionRow {
-    pub(super) algorithm: &'static str,
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct ElectionCell {
+    pub(super) algorithm: String,
     pub(super) nodes: u32,
     pub(super) case: Case,
-    /// What it has shown, or why there is nothing.
-    pub(super) report: Result<ElectionReport, String>,
 }
 
+/// What it has shown.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(super) struct ElectionFigures {
+    pub(super) messages: Option<u64>,
+    pub(super) multicasts: Option<u64>,
+    /// In mean latencies.
+    pub(super) turnaround: Option<f64>,
+    pub(super) elected: Option<u32>,
+    /// What did not hold, in words.
+    pub(super) violations: Vec<String>,
+    pub(super) events: u64,
+    /// Why there is nothing.
+    pub(super) refused: Option<String>,
+}
+
+pub(super) type ElectionRow = Measured<ElectionCell, ElectionFigures>;
+
+/// Larger elections are left out: a message to each is up to N^2 of them.
+pub(super) const LARGEST: u32 = 1000;
+
 /// Who starts, and who is down.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Case {
     /// The lowest notices that the highest is gone: the bully's worst.
     LowestStarts,
@@ -34,6 +60,15 @@ impl Case {
         }
     }
 
+    /// The same, short enough for a plot.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::LowestStarts => "lowest starts",
+            Self::NextStarts => "2nd highest starts",
+            Self::AllStart => "all start",
+        }
+    }
+
     fn starters(self, nodes: u32) -> Vec<NodeId> {
         match self {
             Self::LowestStarts => vec![NodeId(0)],
@@ -43,36 +78,95 @@ impl Case {
     }
 }
 
-/// Holds all elections of the comparison, the highest process being down. A message to each is at
-/// most N^2 of them, so large systems are left out.
-pub(super) fn measure(named: &[&'static About], sizes: &[u32], seed: u64) -> Vec<ElectionRow> {
+/// All elections of the comparison, the highest process being down.
+pub(super) fn cells(named: &[&'static About], sizes: &[u32]) -> Vec<ElectionCell> {
     let wanted = |about: &&&'static About| {
         about.kind == Kind::Election
             && (named.is_empty() || named.iter().any(|one| one.name == about.name))
     };
-    let mut rows = Vec::new();
+    let mut cells = Vec::new();
     for about in registry::ALGORITHMS.iter().filter(wanted) {
-        for &nodes in sizes.iter().filter(|nodes| (2..=1000).contains(*nodes)) {
-            rows.extend(Case::ALL.map(|case| one(about, nodes, case, seed)));
+        for &nodes in sizes.iter().filter(|nodes| (2..=LARGEST).contains(*nodes)) {
+            let algorithm = about.name;
+            cells.extend(Case::ALL.map(|case| {
+                let algorithm = algorithm.to_owned();
+                ElectionCell { algorithm, nodes, case }
+            }));
         }
     }
-    rows
+    cells
 }
 
-fn one(about: &'static About, nodes: u32, case: Case, seed: u64) -> ElectionRow {
-    let mut setup = Setup::new(nodes);
-    setup.crashed = vec![NodeId(nodes - 1)];
-    let plan = ElectionPlan {
-        setup,
-        network: Network::new(Distribution::Constant(1_000_000)),
-        starters: case.starters(nodes),
-        transmission: None,
-        handling: None,
-        seed,
-    };
-    let report = match elect(about.name, &plan, None) {
-        Some(report) => report.map_err(|error| error.to_string()),
-        None => Err("no such algorithm".to_owned()),
-    };
-    ElectionRow { algorithm: about.name, nodes, case, report }
+impl Task for ElectionCell {
+    type Figures = ElectionFigures;
+
+    fn measure(&self, effort: &Effort) -> ElectionFigures {
+        let mut setup = Setup::new(self.nodes);
+        setup.crashed = vec![NodeId(self.nodes - 1)];
+        let plan = ElectionPlan {
+            setup,
+            network: Network::new(Distribution::Constant(1_000_000)),
+            starters: self.case.starters(self.nodes),
+            transmission: None,
+            handling: None,
+            seed: effort.seed,
+        };
+        let refused = match elect(&self.algorithm, &plan, None) {
+            Some(Ok(report)) => return ElectionFigures::of(&report),
+            Some(Err(error)) => error.to_string(),
+            None => "no such algorithm".to_owned(),
+        };
+        ElectionFigures { refused: Some(refused), ..ElectionFigures::default() }
+    }
+
+    fn title(&self) -> String {
+        format!("{} of {}", self.algorithm, self.nodes)
+    }
+}
+
+impl ElectionFigures {
+    fn of(report: &ElectionReport) -> Self {
+        let words = |one: &Violation| format!("{}: {}", one.property.name(), one.what);
+        Self {
+            messages: Some(report.messages),
+            multicasts: Some(report.multicasts),
+            turnaround: report.turnaround,
+            elected: report.elected,
+            violations: report.violations.iter().map(words).collect(),
+            events: report.events,
+            refused: None,
+        }
+    }
+}
+
+impl ElectionCell {
+    /// How many messages theory says it takes.
+    pub(super) fn messages(&self) -> Option<f64> {
+        messages(&self.algorithm, self.case, f64::from(self.nodes)).map(|(value, _)| value)
+    }
+
+    /// How long theory says it takes.
+    pub(super) fn turnaround(&self) -> Option<f64> {
+        turnaround(&self.algorithm, self.case, f64::from(self.nodes)).map(|(value, _)| value)
+    }
+}
+
+/// Messages of an election among N processes of which the highest is down, and the formula.
+pub(super) fn messages(algorithm: &str, case: Case, n: f64) -> Option<(f64, &'static str)> {
+    match (algorithm, case) {
+        ("chang-roberts", Case::NextStarts) => Some((2.0 * n - 2.0, "2N-2")),
+        ("chang-roberts", Case::LowestStarts | Case::AllStart) => Some((3.0 * n - 4.0, "3N-4")),
+        ("bully", Case::NextStarts) => Some((n - 1.0, "N-1")),
+        ("bully", Case::LowestStarts | Case::AllStart) => Some((n * n - n - 1.0, "N^2-N-1")),
+        _ => None,
+    }
+}
+
+/// How long it takes on the ring, in T; elsewhere it depends on the timeouts.
+pub(super) fn turnaround(algorithm: &str, case: Case, n: f64) -> Option<(f64, &'static str)> {
+    match (algorithm, case) {
+        ("chang-roberts", Case::LowestStarts) => Some((3.0 * n - 5.0, "3N-5")),
+        ("chang-roberts", Case::NextStarts | Case::AllStart) => Some((2.0 * n - 3.0, "2N-3")),
+        _ => None,
+    }
 }

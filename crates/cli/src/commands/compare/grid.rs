@@ -2,11 +2,13 @@
 
 use mutua_algorithms::{About, Kind, Setup, registry};
 use mutua_simulator::{
-    Distribution, Interval, Load, Network, Plan, Report, TheoryLoad, Who, Workload, simulate,
+    Distribution, Interval, Load, Network, Plan, Quantiles, Report, TheoryLoad, Who, Workload,
+    simulate,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{durations, parallel, size};
+use super::results::Task;
+use crate::{durations, parallel, size, verdict};
 
 /// One system under one load.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -65,8 +67,8 @@ pub(super) struct Figures {
     pub(super) bytes: Option<Stat>,
     pub(super) client_delay: Option<Stat>,
     pub(super) sync_delay: Option<Stat>,
-    pub(super) waiting: Option<Stat>,
-    pub(super) waiting_p99: Option<Stat>,
+    pub(super) waiting: Quantities,
+    pub(super) response: Quantities,
     pub(super) throughput: Option<Stat>,
     pub(super) utilisation: Option<Stat>,
     pub(super) jain: Option<Stat>,
@@ -76,6 +78,10 @@ pub(super) struct Figures {
     pub(super) events: u64,
     /// Whether a run was cut off before it had entries enough for a mean; there are no means then.
     pub(super) cut_off: bool,
+    /// Whether a run stood still before its end; there are no means then.
+    pub(super) stopped: bool,
+    /// What did not hold, in words.
+    pub(super) failures: Vec<String>,
     /// Why there is nothing.
     pub(super) refused: Option<String>,
 }
@@ -85,6 +91,15 @@ pub(super) struct Figures {
 pub(super) struct Stat {
     pub(super) mean: f64,
     pub(super) half_width: Option<f64>,
+}
+
+/// A time that differs from entry to entry.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub(super) struct Quantities {
+    pub(super) mean: Option<Stat>,
+    pub(super) p50: Option<Stat>,
+    pub(super) p90: Option<Stat>,
+    pub(super) p99: Option<Stat>,
 }
 
 /// No mean is taken of fewer entries than this, if more were to be measured.
@@ -101,9 +116,10 @@ pub(super) fn mutexes(names: &[&'static About]) -> Vec<&'static About> {
         .collect()
 }
 
-impl Cell {
-    /// Measures the cell.
-    pub(super) fn measure(&self, effort: &Effort) -> Figures {
+impl Task for Cell {
+    type Figures = Figures;
+
+    fn measure(&self, effort: &Effort) -> Figures {
         let plan = match self.plan(effort) {
             Ok(plan) => plan,
             Err(why) => return Figures { refused: Some(why), ..Figures::default() },
@@ -122,9 +138,15 @@ impl Cell {
                 }
             }
         }
-        Figures::of(&reports, self.enough(&plan))
+        Figures::of(&reports, self.enough(&plan), plan.entries)
     }
 
+    fn title(&self) -> String {
+        format!("{} of {}", self.algorithm, self.nodes)
+    }
+}
+
+impl Cell {
     /// So many entries a run must have measured to say anything: some for everybody.
     fn enough(&self, plan: &Plan) -> u64 {
         plan.entries.min(FEWEST_ENTRIES.max(2 * u64::from(self.nodes)))
@@ -158,23 +180,20 @@ impl Cell {
 }
 
 impl Figures {
-    fn of(reports: &[Report], enough: u64) -> Self {
-        let cut_off = reports.iter().any(|report| report.entries < enough);
+    fn of(reports: &[Report], enough: u64, wanted: u64) -> Self {
+        let stopped = reports.iter().any(|one| one.entries < wanted && verdict::stopped(one));
+        let cut_off = !stopped && reports.iter().any(|report| report.entries < enough);
         // What so few entries show is mostly how the run began, so it is not shown as measured.
-        let used = if cut_off { &[] } else { reports };
-        let stat = |of: fn(&Report) -> Option<f64>| {
-            let samples: Vec<_> = used.iter().filter_map(of).collect();
-            Interval::of(&samples)
-                .map(|found| Stat { mean: found.mean, half_width: found.half_width })
-        };
+        let used = if cut_off || stopped { &[] } else { reports };
+        let stat = |of: fn(&Report) -> Option<f64>| stat(used, of);
         Self {
             messages: stat(|report| Some(report.messages_per_entry)),
             multicasts: stat(|report| Some(report.multicasts_per_entry)),
             bytes: stat(|report| Some(report.bytes_per_entry)),
             client_delay: stat(|report| report.client_delay),
             sync_delay: stat(|report| report.sync_delay),
-            waiting: stat(|report| report.waiting_time.map(|times| times.mean)),
-            waiting_p99: stat(|report| report.waiting_time.map(|times| times.p99)),
+            waiting: Quantities::of(used, |report| report.waiting_time),
+            response: Quantities::of(used, |report| report.response_time),
             throughput: stat(|report| Some(report.throughput)),
             utilisation: stat(|report| Some(report.utilisation)),
             jain: stat(|report| Some(report.jain)),
@@ -183,9 +202,28 @@ impl Figures {
             entries: reports.iter().map(|report| report.entries).sum(),
             events: reports.iter().map(|report| report.events).sum(),
             cut_off,
+            stopped,
+            failures: verdict::failures(reports),
             refused: None,
         }
     }
+}
+
+impl Quantities {
+    fn of(reports: &[Report], times: fn(&Report) -> Option<Quantiles>) -> Self {
+        let all = |of: fn(Quantiles) -> f64| stat(reports, |report| times(report).map(of));
+        Self {
+            mean: all(|times| times.mean),
+            p50: all(|times| times.p50),
+            p90: all(|times| times.p90),
+            p99: all(|times| times.p99),
+        }
+    }
+}
+
+fn stat(reports: &[Report], of: impl Fn(&Report) -> Option<f64>) -> Option<Stat> {
+    let samples: Vec<_> = reports.iter().filter_map(of).collect();
+    Interval::of(&samples).map(|found| Stat { mean: found.mean, half_width: found.half_width })
 }
 
 #[cfg(test)]
@@ -205,6 +243,14 @@ mod tests {
         assert!(cut.messages.is_none() && cut.sync_delay.is_none() && cut.jain.is_none());
         let whole = cell("le-lann", 30).measure(&effort);
         assert!(!whole.cut_off && whole.messages.is_some(), "{whole:?}");
+    }
+
+    #[test]
+    fn a_cell_that_stood_still_has_no_means_and_was_not_cut_off() {
+        let effort = Effort { entries: 500, runs: 2, seed: 1, max_events: 3_000_000 };
+        let stuck = cell("maekawa-basic", 10).measure(&effort);
+        assert!(stuck.stopped && !stuck.cut_off && stuck.messages.is_none(), "{stuck:?}");
+        assert!(stuck.failures.iter().any(|why| why.contains("deadlock")), "{stuck:?}");
     }
 
     #[test]

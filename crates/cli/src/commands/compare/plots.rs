@@ -1,5 +1,6 @@
 //! Which plots there are, and what is in them.
 
+mod captions;
 mod of_elections;
 
 use mutua_algorithms::{About, Setup, registry};
@@ -8,8 +9,9 @@ use mutua_simulator::{Expected, Theory, TheoryLoad, theory};
 use super::{
     Comparison,
     grid::{CellLoad, Figures, Stat},
+    results::Row,
 };
-use crate::plot::{Axis, Marker, Plot, Series, Span, Style, number};
+use crate::plot::{Axis, Marker, Plot, Point, Series, Span, Style, number};
 
 /// A plot with its place on the page.
 pub(super) struct Shown {
@@ -35,12 +37,7 @@ pub(super) fn all(comparison: &Comparison) -> Vec<Shown> {
 }
 
 fn against_size(comparison: &Comparison, situation: usize) -> Vec<Shown> {
-    let make = |file: &str,
-                title: &str,
-                load,
-                measure: Measure,
-                formula: Formula,
-                caption: &str| {
+    let make = |file: &str, title: &str, load, measure: Measure, formula: Formula| {
         let (x, y) = (size_axis(comparison), axis(measure));
         let one = |about: &&'static About| Series {
             name: about.name.to_owned(),
@@ -56,9 +53,10 @@ fn against_size(comparison: &Comparison, situation: usize) -> Vec<Shown> {
             joined: false,
         };
         let (series, left_out) = measure.fitting(visible(comparison.mutexes.iter().map(one)));
-        let file = name_of(file, situation);
+        let caption = captions::of(file, &series) + &left_out;
+        let file = name_of(comparison, file, situation);
         let plot = Plot { title: title.to_owned(), x, y, series };
-        Shown { file, situation: Some(situation), plot, caption: caption.to_owned() + &left_out }
+        Shown { file, situation: Some(situation), plot, caption }
     };
     vec![
         make(
@@ -67,8 +65,6 @@ fn against_size(comparison: &Comparison, situation: usize) -> Vec<Shown> {
             CellLoad::Light,
             Measure::Messages,
             |theory| theory.messages.as_ref(),
-            "Lines are the formulas of the papers, points are measured. A token that never rests \
-             has no line: what it costs depends on how long nobody asks.",
         ),
         make(
             "messages-saturated",
@@ -76,9 +72,6 @@ fn against_size(comparison: &Comparison, situation: usize) -> Vec<Shown> {
             CellLoad::Saturated,
             Measure::Messages,
             |theory| theory.messages.as_ref(),
-            "The busier, the fewer messages on rings and trees: one message of the ring serves one \
-             entry, and one request on a tree speaks for many. For Naimi-Trehel and Neilsen-Mizuno \
-             the line is the bound that theory gives, 4 and 3. The Bakery polls while it waits.",
         ),
         make(
             "client-delay",
@@ -86,8 +79,6 @@ fn against_size(comparison: &Comparison, situation: usize) -> Vec<Shown> {
             CellLoad::Light,
             Measure::ClientDelay,
             |theory| theory.client_delay.as_ref(),
-            "Asking everyone at once takes one round trip whatever the number; asking along a ring \
-             or a tree takes the way.",
         ),
         make(
             "sync-delay",
@@ -95,14 +86,12 @@ fn against_size(comparison: &Comparison, situation: usize) -> Vec<Shown> {
             CellLoad::Saturated,
             Measure::SyncDelay,
             |theory| theory.sync_delay.as_ref(),
-            "One latency where the one who leaves tells the next one itself, two where a third \
-             party stands between, such as a coordinator or a voter.",
         ),
     ]
 }
 
 fn against_load(comparison: &Comparison, situation: usize) -> Vec<Shown> {
-    let make = |file: &str, title: &str, measure: Measure, caption: &str| {
+    let make = |file: &str, title: &str, measure: Measure| {
         let (x, y) = (load_axis(comparison), axis(measure));
         let one = |about: &&'static About| Series {
             name: about.name.to_owned(),
@@ -122,49 +111,22 @@ fn against_load(comparison: &Comparison, situation: usize) -> Vec<Shown> {
         };
         let (series, left_out) = measure.fitting(visible(comparison.mutexes.iter().map(one)));
         let title = format!("{title}, {} processes", comparison.at);
-        let file = name_of(file, situation);
-        let caption = caption.to_owned() + &left_out;
+        let caption = captions::of(file, &series) + &left_out + &measure.spread(&series);
+        let file = name_of(comparison, file, situation);
         Shown { file, situation: Some(situation), plot: Plot { title, x, y, series }, caption }
     };
     vec![
-        make(
-            "waiting-load",
-            "Waiting time against load",
-            Measure::Waiting,
-            "From request to entry. At a load of 1 all together would just fill the time if nobody \
-             had to wait for messages; the delay from one to the next makes it full earlier.",
-        ),
-        make(
-            "sync-load",
-            "Synchronization delay against load",
-            Measure::SyncDelay,
-            "From one exit to the next entry while somebody waits.",
-        ),
-        make(
-            "messages-load",
-            "Messages per entry against load",
-            Measure::Messages,
-            "Where permissions or tokens stay with who used them last, load changes the cost.",
-        ),
-        make(
-            "throughput-load",
-            "Throughput against load",
-            Measure::Throughput,
-            "Entries per second. The ceiling is one per time inside and synchronization delay.",
-        ),
+        make("response-load", "Response time against load", Measure::Response),
+        make("response-p99-load", "Response time of the slowest in 100", Measure::ResponseP99),
+        make("sync-load", "Synchronization delay against load", Measure::SyncDelay),
+        make("messages-load", "Messages per entry against load", Measure::Messages),
+        make("throughput-load", "Throughput against load", Measure::Throughput),
         make(
             "bypass-load",
             "Most entries by others between a request and its entry",
             Measure::Bypass,
-            "Fairness at its worst: how often others went first. With N processes that each wait \
-             for their turn it is N-1.",
         ),
-        make(
-            "jain-load",
-            "Jain's index of fairness",
-            Measure::Jain,
-            "1: all got in equally often. The axis shows only the range that was measured.",
-        ),
+        make("jain-load", "Jain's index of fairness", Measure::Jain),
     ]
 }
 
@@ -174,7 +136,8 @@ enum Measure {
     Messages,
     ClientDelay,
     SyncDelay,
-    Waiting,
+    Response,
+    ResponseP99,
     Throughput,
     Bypass,
     Jain,
@@ -183,26 +146,40 @@ enum Measure {
 type Formula = fn(&Theory) -> Option<&Expected>;
 
 impl Measure {
-    fn of(self, figures: &Figures) -> Option<f64> {
-        let mean = |stat: Option<Stat>| stat.map(|stat| stat.mean);
+    fn of(self, figures: &Figures) -> Option<Stat> {
         match self {
-            Self::Messages => mean(figures.messages),
-            Self::ClientDelay => mean(figures.client_delay),
-            Self::SyncDelay => mean(figures.sync_delay),
-            Self::Waiting => mean(figures.waiting),
-            Self::Throughput => mean(figures.throughput),
-            Self::Bypass => (figures.jain.is_some()).then_some(figures.max_bypass as f64),
-            Self::Jain => mean(figures.jain),
+            Self::Messages => figures.messages,
+            Self::ClientDelay => figures.client_delay,
+            Self::SyncDelay => figures.sync_delay,
+            Self::Response => figures.response.mean,
+            Self::ResponseP99 => figures.response.p99,
+            Self::Throughput => figures.throughput,
+            Self::Bypass => {
+                figures.jain.map(|_| Stat { mean: figures.max_bypass as f64, half_width: None })
+            }
+            Self::Jain => figures.jain,
+        }
+    }
+
+    /// Whether all are nearly the same, in words.
+    fn spread(self, series: &[Series]) -> String {
+        let values = series.iter().flat_map(|one| &one.measured).map(|point| point.y);
+        let lowest = values.fold(1.0, f64::min);
+        match self {
+            Self::Jain if lowest > 0.97 => {
+                format!(" All lie within {:.4} of 1: nobody is kept out.", 1.0 - lowest)
+            }
+            _ => String::new(),
         }
     }
 
     /// The series without those that would press all others together, and words about them.
     fn fitting(self, series: Vec<Series>) -> (Vec<Series>, String) {
-        if !matches!(self, Self::SyncDelay | Self::Waiting) {
+        if !matches!(self, Self::SyncDelay | Self::Response | Self::ResponseP99) {
             return (series, String::new());
         }
         let ends = |one: &Series| {
-            let values = one.measured.iter().map(|point| point.1);
+            let values = one.measured.iter().map(|point| point.y);
             values.fold((f64::MAX, 0.0f64), |(low, high), value| (low.min(value), high.max(value)))
         };
         let mut highs: Vec<_> = series.iter().map(|one| ends(one).1).collect();
@@ -233,10 +210,11 @@ fn axis(measure: Measure) -> Axis {
         Measure::Messages => free("messages per entry"),
         Measure::ClientDelay => free("client delay, T"),
         Measure::SyncDelay => free("synchronization delay, T"),
-        Measure::Waiting => free("mean waiting time, T"),
+        Measure::Response => free("mean response time, T"),
+        Measure::ResponseP99 => free("99 % respond within, T"),
         Measure::Throughput => proportional("entries per second", Span::FromZero),
         Measure::Bypass => free("entries by others"),
-        Measure::Jain => proportional("Jain's index", Span::Fitted),
+        Measure::Jain => proportional("Jain's index", Span::FromZero),
     }
 }
 
@@ -278,16 +256,17 @@ fn points(
     about: &About,
     place: impl Fn(CellLoad, u32) -> Option<f64>,
     measure: Measure,
-) -> Vec<(f64, f64)> {
+) -> Vec<Point> {
     let (hold, latency) = &comparison.situations[situation];
     let rows = comparison.rows.iter().filter(|row| {
         row.cell.algorithm == about.name && row.cell.hold == *hold && row.cell.latency == *latency
     });
-    let mut points: Vec<_> = rows
-        .filter_map(|row| Some((place(row.cell.load, row.cell.nodes)?, measure.of(&row.figures)?)))
-        .filter(|(_, value)| *value > 0.0)
-        .collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let point = |row: &Row| {
+        let (x, stat) = (place(row.cell.load, row.cell.nodes)?, measure.of(&row.figures)?);
+        Some(Point { x, y: stat.mean, half_width: stat.half_width })
+    };
+    let mut points: Vec<_> = rows.filter_map(point).filter(|point| point.y > 0.0).collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
     points
 }
 
@@ -328,8 +307,28 @@ fn visible(series: impl Iterator<Item = Series>) -> Vec<Series> {
     series.filter(|one| !one.measured.is_empty()).collect()
 }
 
-fn name_of(file: &str, situation: usize) -> String {
-    if situation == 0 { file.to_owned() } else { format!("{file}-{}", situation + 1) }
+/// A plot's file, with the time inside and the latency in its name where there are several.
+fn name_of(comparison: &Comparison, file: &str, situation: usize) -> String {
+    if comparison.situations.len() == 1 {
+        return file.to_owned();
+    }
+    let (hold, latency) = &comparison.situations[situation];
+    let plain = |text: &str| {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '.';
+        text.chars().map(|one| if is_plain(one) { one } else { '-' }).collect::<String>()
+    };
+    format!("{file}-hold-{}-latency-{}", plain(hold), plain(latency))
+}
+
+/// Whether a file may be a plot of an earlier comparison.
+pub(super) fn is_plot(file: &str) -> bool {
+    let Some(name) = file.strip_suffix(".svg") else { return false };
+    let numbered = |rest: &str| rest.parse::<u32>().is_ok();
+    let known = captions::FILES.iter().filter_map(|plot| name.strip_prefix(plot));
+    known.into_iter().any(|rest| match rest.strip_prefix('-') {
+        None => rest.is_empty(),
+        Some(rest) => rest.starts_with("hold-") || numbered(rest),
+    })
 }
 
 /// Told apart on white, also by most who do not see all colours; the shape helps.

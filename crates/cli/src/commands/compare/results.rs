@@ -2,53 +2,74 @@
 //! missing, on all cores.
 
 use std::{
+    fmt,
     fs::{self, File, OpenOptions},
     io::{self, Write},
     path::Path,
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
-use serde::{Deserialize, Serialize};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::grid::{Cell, Effort, Figures};
 use crate::parallel;
 
+/// Something that can be measured by itself.
+pub(super) trait Task: Clone + DeserializeOwned + PartialEq + Serialize + Sync {
+    /// What it shows.
+    type Figures: Clone + DeserializeOwned + Send + Serialize;
+
+    fn measure(&self, effort: &Effort) -> Self::Figures;
+
+    /// What it is, for whoever watches.
+    fn title(&self) -> String;
+}
+
 /// A cell with what it has shown: a line of the file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct Row {
-    pub(super) cell: Cell,
+pub(super) struct Measured<C, F> {
+    pub(super) cell: C,
     pub(super) effort: Effort,
     /// The version that measured it; another one may measure something else.
     pub(super) version: String,
-    pub(super) figures: Figures,
+    pub(super) figures: F,
 }
+
+/// A cell of the grid of systems and loads.
+pub(super) type Row = Measured<Cell, Figures>;
+
+type RowOf<T> = Measured<T, <T as Task>::Figures>;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What is known of every cell, in order: read from the file, or measured and added to it.
-pub(super) fn all(cells: Vec<Cell>, effort: Effort, file: &Path) -> Result<Vec<Row>> {
-    let known = read(file, &effort);
+pub(super) fn all<T: Task>(cells: &[T], effort: Effort, file: &Path) -> Result<Vec<RowOf<T>>> {
+    let known = read::<T>(file, &effort);
     let missing: Vec<_> =
         cells.iter().filter(|cell| !known.iter().any(|row| row.cell == **cell)).cloned().collect();
     if missing.len() < cells.len() {
-        eprintln!("{} of {} cells are known from before", cells.len() - missing.len(), cells.len());
+        let known = cells.len() - missing.len();
+        eprintln!("{known} of {} cells are known from before", cells.len());
     }
     let mut rows = known;
-    rows.extend(measure(&missing, effort, file)?);
-    let row_of = |cell: &Cell| rows.iter().find(|row| row.cell == *cell).cloned();
+    if !missing.is_empty() {
+        rows.extend(measure(&missing, effort, file)?);
+    }
+    let row_of = |cell: &T| rows.iter().find(|row| row.cell == *cell).cloned();
     Ok(cells.iter().filter_map(row_of).collect())
 }
 
 /// Lines that do not fit (a line cut in the middle, another version) are measured anew.
-fn read(file: &Path, effort: &Effort) -> Vec<Row> {
+fn read<T: Task>(file: &Path, effort: &Effort) -> Vec<RowOf<T>> {
     let Ok(bytes) = fs::read(file) else { return Vec::new() };
     let lines = bytes.split(|&byte| byte == b'\n');
-    let rows = lines.filter_map(|line| serde_json::from_slice::<Row>(line).ok());
+    let rows = lines.filter_map(|line| serde_json::from_slice::<RowOf<T>>(line).ok());
     rows.filter(|row| row.version == VERSION && row.effort == *effort).collect()
 }
 
-fn measure(cells: &[Cell], effort: Effort, file: &Path) -> Result<Vec<Row>> {
+fn measure<T: Task>(cells: &[T], effort: Effort, file: &Path) -> Result<Vec<RowOf<T>>> {
     let mut file =
         append_to(file).with_context(|| format!("cannot write to `{}`", file.display()))?;
     let bar = progress_bar(cells.len());
@@ -58,9 +79,9 @@ fn measure(cells: &[Cell], effort: Effort, file: &Path) -> Result<Vec<Row>> {
         |cell| cell.measure(&effort),
         |cell, figures| {
             let version = VERSION.to_owned();
-            let row = Row { cell: cell.clone(), effort, version, figures };
+            let row = Measured { cell: cell.clone(), effort, version, figures };
             writeln!(file, "{}", serde_json::to_string(&row)?)?;
-            bar.set_message(format!("{} of {}", cell.algorithm, cell.nodes));
+            bar.set_message(format!(", {}", cell.title()));
             bar.inc(1);
             rows.push(row);
             Ok(())
@@ -83,14 +104,32 @@ fn append_to(file: &Path) -> io::Result<File> {
 
 fn progress_bar(cells: usize) -> ProgressBar {
     let bar = ProgressBar::new(cells as u64);
-    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} cells, {msg}, {eta} left");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} cells{msg}{left}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.set_style(style.with_key("left", |state: &ProgressState, text: &mut dyn fmt::Write| {
+        // Nobody knows how long it takes before the first one is done.
+        let _ = text.write_str(&remaining(state.pos(), state.eta()));
+    }));
     bar
+}
+
+/// The time that is left, once it can be told.
+fn remaining(done: u64, left: Duration) -> String {
+    match done {
+        0 => String::new(),
+        _ => format!(", {} left", HumanDuration(left)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{super::grid::CellLoad, *};
+
+    #[test]
+    fn how_long_it_takes_is_not_told_before_anything_is_done() {
+        assert_eq!(remaining(0, Duration::ZERO), "");
+        assert_eq!(remaining(3, Duration::from_secs(5)), ", 5 seconds left");
+    }
 
     #[test]
     fn a_line_that_was_cut_costs_one_cell_and_no_other() {
@@ -106,15 +145,15 @@ mod tests {
         };
         let cells: Vec<_> = [2, 3, 4].map(cell).into();
         let lines = |text: &str| text.lines().count();
-        all(cells.clone(), effort, &file).expect("they are measured");
+        all(&cells, effort, &file).expect("they are measured");
         let whole = fs::read_to_string(&file).expect("a file");
         assert_eq!(lines(&whole), 3);
         fs::write(&file, &whole[..whole.len() - 40]).expect("it can be cut");
-        assert_eq!(read(&file, &effort).len(), 2);
-        assert_eq!(all(cells.clone(), effort, &file).expect("one is measured").len(), 3);
-        assert_eq!(read(&file, &effort).len(), 3);
+        assert_eq!(read::<Cell>(&file, &effort).len(), 2);
+        assert_eq!(all(&cells, effort, &file).expect("one is measured").len(), 3);
+        assert_eq!(read::<Cell>(&file, &effort).len(), 3);
         assert_eq!(lines(&fs::read_to_string(&file).expect("a file")), 4);
-        all(cells, effort, &file).expect("nothing is missing");
+        all(&cells, effort, &file).expect("nothing is missing");
         assert_eq!(lines(&fs::read_to_string(&file).expect("a file")), 4);
     }
 }

@@ -3,9 +3,9 @@
 use mutua_algorithms::Setup;
 use mutua_simulator::{Expected, Meaning, theory};
 
-use super::{Comparison, Row, Stat, nothing, put};
+use super::{Comparison, Row, nothing, put};
 use crate::{
-    commands::compare::plots::load_name,
+    commands::compare::{grid::Stat, plots::load_name},
     plot::{escape, number},
 };
 
@@ -16,6 +16,7 @@ pub(super) fn table(page: &mut String, comparison: &Comparison) {
     comparison.rows.iter().for_each(|row| lines(&mut all, row, several));
     let (formulas, off) = (all.matches("class=\"formula\"").count(), all.matches(OFF).count());
     let met = match off {
+        _ if formulas == 0 => "There is no figure of theory for these".to_owned(),
         0 => format!("All {formulas} figures of theory are met"),
         _ => format!("{off} of {formulas} figures of theory are not met"),
     };
@@ -25,7 +26,8 @@ pub(super) fn table(page: &mut String, comparison: &Comparison) {
             "<h2>Measurement beside theory</h2>\n<p>{met}. One is met if it is off by at most \
              2 % or lies in the 95 % interval over the seeds, and is red if not. A bound is kept \
              or not.</p>\n<details{}><summary>All formulas</summary><table><tr><th>algorithm</th>\
-             <th>N</th><th>load</th>{situation}<th>of</th><th>formula</th><th>theory</th>\
+             <th>N</th><th>load</th>{situation}<th>of</th>\
+             <th class=\"text\">formula</th><th>theory</th>\
              <th>measured</th><th>+- 95 %</th><th>deviation</th></tr>{all}</table></details>",
             if off > 0 { " open" } else { "" },
         ),

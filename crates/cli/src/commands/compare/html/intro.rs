@@ -1,0 +1,226 @@
+//! What the page says before it shows anything, and what was found.
+
+use mutua_algorithms::registry;
+
+use super::{
+    super::{
+        elections,
+        grid::{Cell, CellLoad, Figures, Stat},
+    },
+    Comparison, put,
+};
+use crate::{
+    plot::{escape, number},
+    verdict::counted,
+};
+
+pub(super) fn write(page: &mut String, comparison: &Comparison) {
+    put(page, &format!("<p>{}</p>", how(comparison)));
+    let claimed = comparison.violations(false);
+    if claimed > 0 {
+        let names = violators(comparison, false);
+        let count = counted(claimed, "violation");
+        put(page, &format!("<p class=\"off\">Not all is well, {count}: {names}.</p>"));
+    } else {
+        put(page, &format!("<p>{}</p>", what_held(comparison)));
+    }
+    if comparison.violations(true) > 0 {
+        let names = violators(comparison, true);
+        put(page, &format!("<p>The negative controls failed, as they should: {names}.</p>"));
+    }
+    without_figures(page, comparison);
+}
+
+/// How it was measured, and how the plots are read.
+fn how(comparison: &Comparison) -> String {
+    let effort = comparison.effort;
+    let events: u64 = comparison.rows.iter().map(|row| row.figures.events).sum::<u64>()
+        + comparison.elections.iter().map(|row| row.figures.events).sum::<u64>();
+    let last = effort.seed + effort.runs - 1;
+    let seeds = if effort.runs == 1 {
+        format!("seed {last}")
+    } else {
+        format!("seeds {} to {last}", effort.seed)
+    };
+    let what = if comparison.mutexes.is_empty() {
+        let count = counted(comparison.elections.len() as u64, "election");
+        format!("{count} with seed {}", effort.seed)
+    } else {
+        let runs = counted(effort.runs, "run");
+        format!("{runs} of up to {} each with {seeds}", counted(effort.entries, "entry"))
+    };
+    let shapes = shapes(comparison);
+    format!(
+        "Every point is a simulation of the state machines that also run between real machines: \
+         {what}, {} events in all. Delays are in units of T, the mean latency of a \
+         message.{shapes} Click on a name to see it alone; \
+         points that would lie on each other stand side by side, \
+         and a line in stripes is the line of several.",
+        number(events as f64)
+    )
+}
+
+/// What the shapes of the points mean; elections explain theirs below their plots.
+fn shapes(comparison: &Comparison) -> String {
+    let all = [
+        ("permission", "circles ask for permission"),
+        ("token", "squares pass a token"),
+        ("quorum", "triangles collect votes"),
+        ("state variables", "diamonds read variables"),
+    ];
+    let is_there = |family: &str| comparison.mutexes.iter().any(|about| about.family == family);
+    let there = all.iter().filter(|(family, _)| is_there(family));
+    let there: Vec<_> = there.map(|(_, words)| *words).collect();
+    if there.is_empty() { String::new() } else { format!(" Shapes: {}.", there.join(", ")) }
+}
+
+/// What was looked at all the time and held.
+fn what_held(comparison: &Comparison) -> String {
+    let mut words = Vec::new();
+    let honest = comparison.mutexes.iter().filter(|about| !about.control).count();
+    if honest > 0 {
+        let who = if honest == comparison.mutexes.len() {
+            "In all runs".to_owned()
+        } else {
+            "In all runs of those that are no negative controls".to_owned()
+        };
+        words.push(format!(
+            "{who} at most one process was inside at a time, nobody waited for ever, and the fence \
+             grew with every entry."
+        ));
+    }
+    let held = comparison.elections.iter().filter(|row| row.figures.refused.is_none()).count();
+    if held > 0 {
+        let elections = counted(held as u64, "election");
+        words.push(format!(
+            "In all of {elections} everyone alive came to know whom they had elected (E2), and \
+             wherever it is claimed nobody ever took another for elected than the right one (E1)."
+        ));
+    }
+    if comparison.elections.iter().any(|row| row.cell.nodes == elections::LARGEST) {
+        words.push(format!("Elections of more than {} are left out.", elections::LARGEST));
+    }
+    words.join(" ")
+}
+
+fn is_control(name: &str) -> bool {
+    registry::about(name).is_some_and(|about| about.control)
+}
+
+/// Who violated something, how often, and what.
+fn violators(comparison: &Comparison, controls: bool) -> String {
+    let names = registry::ALGORITHMS.iter().filter(|about| about.control == controls);
+    let found = names.filter(|about| comparison.violations_of(about.name) > 0);
+    let words = |name: &str| {
+        let of_runs = comparison.rows.iter().filter(|row| row.cell.algorithm == name);
+        let of_runs = of_runs.flat_map(|row| row.figures.failures.clone());
+        let of_elections = comparison.elections.iter().filter(|row| row.cell.algorithm == name);
+        let of_elections = of_elections.flat_map(|row| row.figures.violations.clone());
+        let first = of_runs.chain(of_elections).next().unwrap_or_default();
+        // In how many runs is told at each cell.
+        let what = first.split(" in ").next().unwrap_or_default().to_owned();
+        format!("{name}, where {what} ({})", counted(comparison.violations_of(name), "violation"))
+    };
+    let found: Vec<_> = found.map(|about| words(about.name)).collect();
+    escape(&found.join("; "))
+}
+
+/// What stood still, and what needs more events than a run may have, is said and not shown as
+/// measured.
+fn without_figures(page: &mut String, comparison: &Comparison) {
+    let cells = |wanted: fn(&Figures) -> bool| {
+        let rows = comparison.rows.iter().filter(|row| wanted(&row.figures));
+        by_algorithm(&rows.map(|row| &row.cell).collect::<Vec<_>>())
+    };
+    let stopped = cells(|figures| figures.stopped);
+    if !stopped.is_empty() {
+        let text = format!("Stood still before the end, and so in no plot: {stopped}.");
+        put(page, &format!("<p class=\"off\">{text}</p>"));
+    }
+    let cut = cells(|figures| figures.cut_off);
+    if !cut.is_empty() {
+        let events = number(comparison.effort.max_events as f64);
+        put(
+            page,
+            &format!(
+                "<p class=\"cut\">Cut off after {events} events a run, with too few entries for a \
+                 mean, and so in no plot: {cut}.</p>"
+            ),
+        );
+    }
+}
+
+/// Cells in as few words as tell them: who, at which load, with how many processes.
+fn by_algorithm(cells: &[&Cell]) -> String {
+    let load = |cell: &Cell| match cell.load {
+        CellLoad::Light | CellLoad::Saturated => cell.load.text(),
+        CellLoad::Offered(share) => format!("at a load of {share}"),
+    };
+    let mut parts: Vec<(&str, String, Vec<String>)> = Vec::new();
+    for cell in cells {
+        let (name, load, nodes) = (cell.algorithm.as_str(), load(cell), cell.nodes.to_string());
+        match parts.iter_mut().find(|part| part.0 == name && part.1 == load) {
+            Some((_, _, all)) if all.contains(&nodes) => {}
+            Some((_, _, all)) => all.push(nodes),
+            None => parts.push((name, load, vec![nodes])),
+        }
+    }
+    let words = parts
+        .iter()
+        .map(|(name, load, nodes)| format!("{name} {load} with {} processes", nodes.join(", ")));
+    escape(&words.collect::<Vec<_>>().join("; "))
+}
+
+/// The answer in words: who needs least at low and at high load.
+pub(super) fn findings(comparison: &Comparison, hold: &str, latency: &str) -> String {
+    let rows: Vec<_> = comparison
+        .rows
+        .iter()
+        .filter(|row| row.cell.hold == hold && row.cell.latency == latency)
+        // What a system does that fails says nothing of what it costs to do it right.
+        .filter(|row| row.figures.failures.is_empty() && !is_control(&row.cell.algorithm))
+        .collect();
+    let least = |load: CellLoad, nodes: u32, of: fn(&Figures) -> Option<Stat>| {
+        let fitting = rows.iter().filter(|row| row.cell.load == load && row.cell.nodes == nodes);
+        let known = fitting.filter_map(|row| Some((of(&row.figures)?.mean, &row.cell.algorithm)));
+        let mut known: Vec<_> = known.collect();
+        known.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let first = known.first()?.0;
+        let names: Vec<_> = known
+            .iter()
+            .take_while(|(value, _)| *value <= first * 1.001)
+            .map(|(_, name)| name.as_str())
+            .collect();
+        Some((names.join(", "), first))
+    };
+    let nodes = rows.iter().map(|row| row.cell.nodes).max().unwrap_or(0);
+    let mut words = Vec::new();
+    if let Some((names, value)) = least(CellLoad::Light, nodes, |figures| figures.messages) {
+        let value = number(value);
+        words.push(format!(
+            "Fewest messages with {nodes} processes and one request at a time: {names} ({value} \
+             per entry)."
+        ));
+    }
+    if let Some((names, value)) = least(CellLoad::Saturated, nodes, |figures| figures.messages) {
+        let value = number(value);
+        words.push(format!("Fewest when everybody always wants in: {names} ({value})."));
+    }
+    let loads = rows.iter().filter_map(|row| match row.cell.load {
+        CellLoad::Offered(share) => Some(share),
+        CellLoad::Light | CellLoad::Saturated => None,
+    });
+    let (low, high) = loads.fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(x), b.max(x)));
+    let loads = if low < high { vec![low, high] } else { vec![low] };
+    for load in loads {
+        let found = least(CellLoad::Offered(load), comparison.at, |figures| figures.response.mean);
+        if let Some((names, value)) = found {
+            let value = number(value);
+            let at = comparison.at;
+            words.push(format!(
+                "Shortest response with {at} processes at a load of {load}: {names} ({value} T)."
+            ));
+        }
+    }
+    escape(&words.join(" "))
+}

@@ -1,0 +1,68 @@
+//! What the runs of a system did not keep, in words.
+
+use mutua_algorithms::Claim;
+use mutua_simulator::Report;
+
+/// Every property that did not hold in one of the runs, as a sentence without its end.
+pub(crate) fn failures(reports: &[Report]) -> Vec<String> {
+    let properties = [
+        Claim::Safety,
+        Claim::DeadlockFree,
+        Claim::Liveness,
+        Claim::Ordering,
+        Claim::BoundedBypass,
+        Claim::Fence,
+    ];
+    properties.into_iter().filter_map(|property| failure(property, reports)).collect()
+}
+
+fn failure(property: Claim, reports: &[Report]) -> Option<String> {
+    let broken = |report: &&Report| report.violations_by_property.contains_key(property.name());
+    let runs = reports.iter().filter(broken).count();
+    let of = reports.len();
+    (runs > 0).then(|| format!("{} in {runs} of {}", words(property), counted(of as u64, "run")))
+}
+
+/// What it means that a property did not hold.
+fn words(property: Claim) -> &'static str {
+    match property {
+        Claim::Safety => "two were inside at once (EM1)",
+        Claim::DeadlockFree => "all stood still while somebody waited (a deadlock)",
+        Claim::Liveness => "somebody waited for ever (EM2)",
+        Claim::Ordering => "a request overtook one that had happened before it (EM3)",
+        Claim::BoundedBypass => "somebody was passed by more often than allowed",
+        Claim::Fence => "the fence did not grow",
+        Claim::Convergence => "it came to no legitimate state",
+        Claim::Agreement => "the wrong one was elected (E1)",
+        Claim::Termination => "somebody alive never knew whom (E2)",
+    }
+}
+
+/// Whether a run stood still, or starved somebody.
+pub(crate) fn stopped(report: &Report) -> bool {
+    let stops = [Claim::DeadlockFree, Claim::Liveness];
+    stops.iter().any(|claim| report.violations_by_property.contains_key(claim.name()))
+}
+
+/// A number with its noun: `1 run`, `2 runs`, `3 entries`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    match (count, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{count} {stem}ies"),
+        (_, None) if noun.ends_with('s') => format!("{count} {noun}es"),
+        (_, None) => format!("{count} {noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nouns_follow_their_numbers() {
+        assert_eq!(counted(1, "entry"), "1 entry");
+        assert_eq!(counted(2, "entry"), "2 entries");
+        assert_eq!(counted(0, "seed"), "0 seeds");
+        assert_eq!(counted(9, "process"), "9 processes");
+    }
+}
