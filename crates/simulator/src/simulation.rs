@@ -404,7 +404,7 @@ fn world<M: Mutex>(plan: &Plan, start: &Start) -> World<M::Message> {
         drain: plan.drain,
     };
     let mut world = World::new(
-        Links::new(plan.network.clone(), start.processes(), plan.seed),
+        Links::new(plan.network.clone(), start.processes(), plan.seed).for_needs(M::ABOUT.links),
         Clients::new(plan.workload.clone(), start.contenders(), plan.seed),
         checks(plan, start, M::ABOUT.claims),
         length,

@@ -134,6 +134,9 @@ pub(crate) struct Scene {
     /// The least and the most microseconds that bytes are on their way; by default it is mostly
     /// short and sometimes long.
     pub(crate) latency: Option<(u64, u64)>,
+    /// Every message has a latency of its own, as in the simulator; by default what is written at
+    /// one time arrives at one time, as on a connection.
+    pub(crate) messages_apart: bool,
 }
 
 pub(crate) struct World {
@@ -168,8 +171,17 @@ impl Scene {
             forget_after: Duration::from_millis(400),
             ..Limits::default()
         };
-        let (faults_until, latency) = (Moment::ZERO, None);
-        Self { seed, nodes, rule, names: 2, clients: 2, limits, faults_until, latency }
+        Self {
+            seed,
+            nodes,
+            rule,
+            names: 2,
+            clients: 2,
+            limits,
+            faults_until: Moment::ZERO,
+            latency: None,
+            messages_apart: false,
+        }
     }
 
     pub(crate) fn plan(&self) -> Arc<Plan> {
@@ -413,7 +425,13 @@ impl World {
             if !brain.output(Member(peer as u32), connection, &mut bytes) {
                 return;
             }
-            self.send(wire, peer, bytes);
+            if self.scene.messages_apart {
+                for message in messages(&bytes) {
+                    self.send(wire, peer, message.to_vec());
+                }
+            } else {
+                self.send(wire, peer, bytes);
+            }
         }
     }
 
@@ -521,4 +539,19 @@ impl World {
         let now = self.now;
         self.call(at, |brain| brain.disconnected(now, peer, Connection(wire as u64)));
     }
+}
+
+/// Cuts what a node writes into its messages. A frame is four bytes of length, four of tag, and so
+/// many; one that begins with a 1 is an acknowledgement, which goes with the message behind it.
+fn messages(bytes: &[u8]) -> Vec<&[u8]> {
+    let (mut messages, mut from, mut end) = (Vec::new(), 0, 0);
+    while let Some(length) = bytes[end..].first_chunk() {
+        let body = end + 8;
+        end = body + u32::from_le_bytes(*length) as usize;
+        if bytes[body] != 1 || end == bytes.len() {
+            messages.push(&bytes[from..end]);
+            from = end;
+        }
+    }
+    messages
 }
