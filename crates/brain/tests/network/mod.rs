@@ -15,7 +15,8 @@ use std::{
 };
 
 use mutua_brain::{
-    Brain, Connection, Effect, Hello, Limits, LockId, Member, Moment, Plan, Rule, Seat, Ticket,
+    Brain, Connection, Effect, Hello, Limits, LockId, Member, Moment, Plan, Refusal, Rule, Seat,
+    Ticket,
 };
 
 pub(crate) use clients::Client;
@@ -156,6 +157,10 @@ pub(crate) struct World {
     pub(crate) entries: u64,
     /// What a test was granted that has no clients but asks itself.
     pub(crate) granted: Vec<(usize, Ticket)>,
+    /// Who was told why not, likewise.
+    pub(crate) refused: Vec<(usize, Ticket, Refusal)>,
+    /// Nobody wants anything for a while.
+    pub(crate) resting: bool,
     /// A digest of everything that happened, to compare two runs.
     pub(crate) digest: u64,
     pub(crate) log: Vec<String>,
@@ -215,6 +220,8 @@ impl World {
             fences: BTreeMap::new(),
             entries: 0,
             granted: Vec::new(),
+            refused: Vec::new(),
+            resting: false,
             digest: 0,
             log: Vec::new(),
             scene,
@@ -305,6 +312,17 @@ impl World {
         let end = self.now.after(time);
         while self.step(end) {}
         self.now = end;
+    }
+
+    /// Whether no node has a process of this lock any more.
+    pub(crate) fn has_forgotten(&self, name: usize) -> bool {
+        self.places.iter().all(|place| {
+            let lock = place
+                .brain
+                .as_ref()
+                .and_then(|brain| brain.lock_status(self.now, &World::name(name)));
+            lock.is_some_and(|lock| lock.variables.is_empty())
+        })
     }
 
     fn is_alive(&self, node: usize, life: u64) -> bool {
