@@ -180,8 +180,8 @@ fn a_ring_that_nobody_wants_costs_next_to_nothing_and_wakes_up_when_somebody_doe
     for algorithm in ["le-lann", "dijkstra"] {
         let mut world = calm(algorithm, 1, 1, |_| ());
         let locks: Vec<_> = (0..NODES).map(|node| world.places[node].locks[0]).collect();
-        for node in 0..NODES {
-            visit(&mut world, node, locks[node]);
+        for (node, &lock) in locks.iter().enumerate() {
+            visit(&mut world, node, lock);
         }
         // It slows down for a while.
         world.pass(Duration::from_secs(10));
@@ -217,17 +217,15 @@ fn a_name_that_is_held_or_stuck_holds_up_no_other() {
         let locks: Vec<_> = (0..NODES).map(|node| world.places[node].locks.clone()).collect();
         let holder = ticket(&acquire(&mut world, 0, locks[0][0]));
         await_grant(&mut world, 0, holder);
-        for node in 0..NODES {
+        for (node, locks) in locks.iter().enumerate() {
             for _ in 0..50 {
-                assert!(matches!(
-                    acquire(&mut world, node, locks[node][0]),
-                    Answer::Waiting { .. }
-                ));
+                let answer = acquire(&mut world, node, locks[0]);
+                assert!(matches!(answer, Answer::Waiting { .. }), "{answer:?}");
             }
         }
-        for name in 1..8 {
-            for node in 0..NODES {
-                visit(&mut world, node, locks[node][name]);
+        for (node, locks) in locks.iter().enumerate().chain(locks.iter().enumerate()) {
+            for &lock in &locks[1..] {
+                visit(&mut world, node, lock);
             }
         }
         let brain = world.places[1].brain.as_ref().expect("up");

@@ -154,7 +154,7 @@ impl Drop for Node {
 
 async fn listen(config: &Config, me: usize) -> Result<TcpListener, StartError> {
     let address = config.members[me].address.clone();
-    let failed = |source| StartError::Listen { address: address.clone(), source };
+    let failed = |error| StartError::Listen { address: address.clone(), error };
     let found: Vec<SocketAddr> = tokio::net::lookup_host(&address).await.map_err(failed)?.collect();
     if !config.insecure && found.iter().any(|one| !one.ip().is_loopback()) {
         return Err(StartError::NotLoopback { address });
