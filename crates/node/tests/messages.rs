@@ -23,7 +23,7 @@ use tokio::{
 
 /// Stays that are long against what a message takes, so that everybody else waits in the meantime
 /// and it does not matter when each of their messages came. Who polls does so a few times a stay,
-/// at a pace that is long against the grain of a real timer; the latencies stand for that grain too.
+/// at a pace that is long against the grain of a real timer, for which the latencies stand too.
 const REGIME: Regime = Regime { latency: (50, 1500), inside: 100_000, pace: 40_000, apart: 10_000 };
 
 /// Entries into each lock, whole rounds of all nodes, and those that are not counted.
