@@ -1,5 +1,6 @@
 //! The node itself: what it is told, and what it wants done.
 
+mod calls;
 mod claims;
 mod clients;
 mod forget;
@@ -25,6 +26,7 @@ use crate::{
     machine::Posts, status::milliseconds, table::Table, view::View,
 };
 
+pub use calls::{CallId, Caller, MAX_CALL};
 pub(crate) use locks::CLOCK_BROKEN;
 pub(crate) use peers::Kept;
 pub use peers::Rejected;
@@ -71,6 +73,10 @@ pub struct Brain {
     floor: Time,
     /// Questions to the members for those who try.
     asks: BTreeMap<u64, tries::Asking>,
+    /// Questions of the shell's that are not answered yet, and whom they went to.
+    calls: BTreeMap<u64, Member>,
+    /// How many questions of each member the shell has not answered yet.
+    called: BTreeMap<Member, usize>,
     forgetting: forget::Forgetting,
     /// Whoever wants to see what happens to a lock.
     tracer: Option<tracing::Tracer>,
@@ -129,6 +135,8 @@ impl Brain {
             epoch: seat.epoch,
             floor: Time::ZERO,
             asks: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            called: BTreeMap::new(),
             forgetting: forget::Forgetting::default(),
             tracer: None,
             timers: BTreeSet::new(),

@@ -3,7 +3,7 @@
 use mutua_algorithms::Fence;
 use mutua_trace::{Event, Header};
 
-use crate::{Connection, Member, Ticket};
+use crate::{CallId, Caller, Connection, Member, Ticket};
 
 /// Something the shell has to do. The brain's output to its peers is not among them: see
 /// [`Brain::take_ready`](crate::Brain::take_ready).
@@ -45,6 +45,25 @@ pub enum Effect {
     Trace {
         /// The next line.
         line: Box<TraceLine>,
+    },
+    /// Another member asks something: answer it with [`Brain::reply`](crate::Brain::reply).
+    Called {
+        /// Who.
+        caller: Caller,
+        /// What.
+        body: Vec<u8>,
+    },
+    /// A member has answered what it was asked.
+    Replied {
+        /// Which question.
+        call: CallId,
+        /// The answer.
+        body: Vec<u8>,
+    },
+    /// A member that was asked something is gone, or another than it was.
+    Unanswered {
+        /// Which question.
+        call: CallId,
     },
     /// Tell whoever runs the node.
     Log {

@@ -15,6 +15,7 @@
 //! - connections come and go, frames arrive: `brain/peers.rs` over `link.rs`;
 //! - views form and end: `brain/views.rs`;
 //! - names that nobody uses are forgotten, by all or by none: `brain/forget.rs`;
+//! - one shell asks another something: `brain/calls.rs`;
 //! - what happens to one lock is written down, for whoever wants to see it: `brain/tracing.rs`.
 
 mod brain;
@@ -31,7 +32,7 @@ mod table;
 mod view;
 mod wire;
 
-pub use brain::{Brain, Rejected, Seat};
+pub use brain::{Brain, CallId, Caller, MAX_CALL, Rejected, Seat};
 pub use effect::{Answer, Effect, Level, Refusal, TraceLine};
 pub use link::Connection;
 pub use member::Member;

@@ -180,6 +180,10 @@ pub(crate) enum Message<'a> {
     Install { round: u64, epoch: u32 },
     /// I have left the view of this epoch.
     Ended { epoch: u32 },
+    /// A question of the shell's, in no view.
+    Call { id: u64, body: &'a [u8] },
+    /// Its answer.
+    Reply { id: u64, body: &'a [u8] },
 }
 
 impl Frame<'_> {

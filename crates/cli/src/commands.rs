@@ -33,15 +33,20 @@ pub(crate) enum Command {
     /// lock until a signal or the end of its standard input.
     #[command(after_help = lock::HELP)]
     Lock(lock::Arguments),
-    /// List the locks that somebody is inside or waits for.
+    /// List the locks that somebody is inside or waits for, at all nodes.
+    #[command(after_help = locks::HELP)]
     Ls(locks::ListArguments),
-    /// Show who is inside a lock and who waits.
+    /// Show who is inside a lock and who waits, at all nodes.
+    #[command(after_help = locks::HELP)]
     Show(locks::ShowArguments),
     /// Show a lock whenever it changes.
+    #[command(after_help = locks::HELP)]
     Watch(locks::ShowArguments),
     /// Whether a token is the lock's current one: exit code 0 if it is, 1 if not.
+    #[command(after_help = locks::HELP)]
     Verify(locks::VerifyArguments),
-    /// Take a lock away from whoever is inside.
+    /// Take a lock away from whoever is inside: exit code 1 if nobody is.
+    #[command(after_help = locks::HELP)]
     Break(locks::BreakArguments),
     /// Show what a lock is for.
     Demo(demo::Arguments),

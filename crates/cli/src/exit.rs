@@ -88,6 +88,12 @@ pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
 pub(crate) fn of_parse_error(error: &clap::Error) -> ExitCode {
     // Nobody is left to tell when the terminal is gone.
     let _ = error.print();
+    let own: Vec<_> = std::env::args_os().skip(1).collect();
+    let command = own.first().is_some_and(|first| first == "lock");
+    let stray = error.kind() == clap::error::ErrorKind::UnknownArgument;
+    if command && stray && !own.iter().any(|word| word == "--") {
+        eprintln!("The command goes after `--`, as in: mutua lock NAME -- COMMAND");
+    }
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }
 

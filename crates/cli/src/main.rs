@@ -12,6 +12,7 @@ mod names;
 mod network;
 mod parallel;
 mod plot;
+mod seeds;
 mod size;
 mod system;
 mod workload;

@@ -88,7 +88,10 @@ impl NetworkArguments {
             return Err(usage(format!("regions for {total} processes, but there are {nodes}")));
         }
         let between = match (&self.matrix, self.wan) {
-            (Some(file), _) => matrix(file, sizes.len())?,
+            (Some(file), _) => {
+                let what = if self.regions.is_empty() { "processes" } else { "regions" };
+                matrix(file, sizes.len(), what)?
+            }
             (None, Some(wan)) => within_and_between(sizes.len(), self.latency(), wan),
             (None, None) => return Err(usage("--regions need --wan or --matrix")),
         };
@@ -101,7 +104,8 @@ fn within_and_between(count: usize, lan: Distribution, wan: Distribution) -> Vec
     places.map(|same| if same { lan } else { wan }).collect()
 }
 
-fn matrix(file: &str, size: usize) -> Result<Vec<Distribution>> {
+/// Reads a line of latencies for each process or region, whatever `what` says.
+fn matrix(file: &str, size: usize, what: &str) -> Result<Vec<Distribution>> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("cannot read the latencies from `{file}`"))
         .map_err(|error| usage(format!("{error:#}")))?;
@@ -112,13 +116,15 @@ fn matrix(file: &str, size: usize) -> Result<Vec<Distribution>> {
         let row: Result<Vec<_>, _> = line.split_whitespace().map(durations::distribution).collect();
         let row = row.map_err(wrong)?;
         if row.len() != size {
-            return Err(wrong(format!("{} latencies, but there are {size} columns", row.len())));
+            return Err(wrong(format!("{} latencies, but there are {size} {what}", row.len())));
         }
         latencies.extend(row);
     }
     if latencies.len() != size * size {
         let rows = latencies.len() / size.max(1);
-        return Err(usage(format!("{file}: {rows} lines of latencies, {size} are needed")));
+        return Err(usage(format!(
+            "{file}: {rows} lines of latencies, but there are {size} {what}"
+        )));
     }
     Ok(latencies)
 }

@@ -21,12 +21,12 @@ pub(crate) struct SystemArguments {
     #[arg(long = "with", value_name = "KEY=VALUE")]
     pub(crate) with: Vec<String>,
 
-    /// The tree of raymond and neilsen-mizuno: line, star, binary, kary:K, or a file with an edge
+    /// The tree of raymond and neilsen-mizuno: line, star, binary (the default), kary:K, or a file with an edge
     /// `A B` per line.
     #[arg(long, value_name = "SHAPE")]
     pub(crate) topology: Option<String>,
 
-    /// The quorums of maekawa: grid, plane, majority, tree.
+    /// The quorums of maekawa: grid (the default), plane, majority, tree.
     #[arg(long, value_name = "KIND")]
     pub(crate) quorums: Option<String>,
 
@@ -72,7 +72,7 @@ impl SystemArguments {
                 let all = registry::ALGORITHMS.iter().filter(|about| about.structure == needed);
                 let all: Vec<_> = all.map(|about| about.name).collect();
                 return Err(usage(format!(
-                    "{option} means nothing to {algorithm}, which has no {what}; it is for {}",
+                    "{option} means nothing to {algorithm}, which takes no {what}; it is for {}",
                     all.join(", ")
                 )));
             }
@@ -191,6 +191,27 @@ fn edges(path: &str) -> Result<Topology> {
         }
     }
     Ok(Topology::Edges(edges))
+}
+
+/// The shape of a tree as it is written after `--topology`.
+pub(crate) fn show_topology(topology: &Topology) -> String {
+    match topology {
+        Topology::Line => "line".to_owned(),
+        Topology::Star => "star".to_owned(),
+        Topology::Binary => "binary".to_owned(),
+        Topology::Kary(children) => format!("kary:{children}"),
+        Topology::Edges(_) => "of a file".to_owned(),
+    }
+}
+
+/// Quorums as they are written after `--quorums`.
+pub(crate) fn show_quorums(kind: QuorumKind) -> &'static str {
+    match kind {
+        QuorumKind::Grid => "grid",
+        QuorumKind::Plane => "plane",
+        QuorumKind::Majority => "majority",
+        QuorumKind::Tree => "tree",
+    }
 }
 
 #[cfg(test)]

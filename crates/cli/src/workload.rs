@@ -130,11 +130,16 @@ fn script(file: &str) -> Result<Vec<Wish>> {
         }
         let words: Vec<_> = line.split_whitespace().collect();
         let read = match words.as_slice() {
-            [at, node] => wish(&format!("{node}@{at}")),
-            [at, node, hold] => wish(&format!("{node}@{at}+{hold}")),
-            _ => Err(format!("a request is a line `TIME ID [HOLD]`, `{line}` is not")),
+            [at, node] => wish(&format!("{node}@{at}")).ok(),
+            [at, node, hold] => wish(&format!("{node}@{at}+{hold}")).ok(),
+            _ => None,
         };
-        wishes.push(read.map_err(|why| usage(format!("{file}:{}: {why}", number + 1)))?);
+        wishes.push(read.ok_or_else(|| {
+            let number = number + 1;
+            usage(format!(
+                "{file}:{number}: a request is a line `TIME ID [HOLD]`, as `5ms 2`; `{line}` is not"
+            ))
+        })?);
     }
     if wishes.is_empty() {
         return Err(usage(format!("{file}: no requests; give a line `TIME ID [HOLD]` each")));

@@ -277,6 +277,27 @@ fn the_status_descriptor_tells_what_happened() {
 }
 
 #[test]
+fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
+    let place = Place::new();
+    let long = "n".repeat(5000);
+    let wrong: [(&[&str], &str); 6] = [
+        (&["lock", "x", "true"], "The command goes after `--`"),
+        (&["lock", "", "--", "true"], "name is empty"),
+        (&["lock", &long, "--", "true"], "5000 bytes; it may have 4096"),
+        (&["lock", "--ttl", "0", "x", "--", "true"], "at least 1s"),
+        // Descriptors that nobody opened, whatever mutua opens for itself.
+        (&["lock", "--status-fd", "3", "x", "--", "true"], "3>FILE opens 3"),
+        (&["lock", "--status-fd", "9", "x", "--", "true"], "3>FILE opens 3"),
+    ];
+    for (arguments, right) in wrong {
+        let output = place.command(arguments).output().expect("run");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {said}");
+        assert!(said.contains(right), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn an_idle_node_leaves() {
     let place = Place::idle_after(Duration::from_millis(300));
     assert!(place.lock(&["x"], &["true"]).status().expect("run").success());

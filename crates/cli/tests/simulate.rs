@@ -49,6 +49,9 @@ fn theory_is_silent_where_its_assumptions_do_not_hold() {
     assert!(silent("--load saturated --hold 0.1ms").contains("T/2"));
     assert!(silent("--load saturated --latency exp:1ms").contains("constant"));
     assert!(silent("--load light --latency 0ms").contains("which is 0"));
+    assert!(silent("--load light --latency exp:1ms").contains("constant"));
+    assert!(silent("--load light --gap 3ms").contains("gap"));
+    assert!(silent("--load light --pace 10ms").contains("pace"));
 }
 
 #[test]
@@ -266,4 +269,94 @@ fn a_single_run_has_intervals_and_several_have_the_quantiles_of_all() {
     let (low, high) = (p99(1).min(p99(2)), p99(1).max(p99(2)));
     assert!(low <= pooled && pooled <= high, "{low} {pooled} {high}");
     assert_eq!(both["entries"], 1000);
+}
+
+#[test]
+fn a_failure_is_cut_short_in_json_and_picture_too() {
+    let files = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| files.path().join(name).to_string_lossy().into_owned();
+    let (picture, trace) = (path("short.svg"), path("short.jsonl"));
+    let run = "simulate lamport --nodes 20 --reorder --load saturated --entries 200 --shrink";
+    let output = mutua(&format!("{run} --diagram {picture} --trace {trace} --json"));
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let short = &found["shrunk"];
+    assert!(short["requests"].as_u64() <= Some(4) && short["nodes"].as_u64() <= Some(3), "{short}");
+    let lines = fs::read_to_string(&trace).expect("a trace");
+    assert!(lines.lines().count() < 100 && lines.contains("violation"), "{lines}");
+    assert!(fs::read_to_string(&picture).expect("a picture").contains("</svg>"));
+    let command = short["command"].as_str().expect("a command");
+    assert!(lines.contains(command), "{lines}");
+    let again = mutua(command.strip_prefix("mutua ").expect("the program"));
+    assert_eq!(again.status.code(), Some(1), "{command}");
+}
+
+#[test]
+fn the_command_that_replays_a_failure_can_be_pasted() {
+    let files = tempfile::tempdir().expect("a directory");
+    let matrix = files.path().join("my matrix.txt");
+    fs::write(&matrix, "0ms 1ms 2ms\n3ms 0ms 1ms\n1ms 5ms 0ms\n").expect("a file");
+    let words = "simulate lamport --nodes 3 --reorder --load saturated --entries 100 --matrix";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mutua"));
+    let output = command.args(words.split(' ')).arg(&matrix).output().expect("the binary runs");
+    let said = stderr(&output);
+    assert!(said.contains(&format!("--matrix '{}'", matrix.display())), "{said}");
+}
+
+#[test]
+fn a_trace_does_not_depend_on_what_else_is_wanted() {
+    let files = tempfile::tempdir().expect("a directory");
+    let trace = |more: &str| {
+        let path = files.path().join("trace.jsonl");
+        let run = "simulate raymond --nodes 5 --entries 20";
+        mutua(&format!("{run} --trace {}{more}", path.display()));
+        fs::read(&path).expect("a trace")
+    };
+    let plain = trace("");
+    assert!(!plain.is_empty());
+    assert_eq!(plain, trace(" --json --per-node"));
+    assert_eq!(plain, trace(" --runs 2"));
+}
+
+#[test]
+fn the_summary_names_the_situation() {
+    let run = "simulate maekawa --nodes 7 --quorums plane --latency exp:2ms --reorder --entries 20";
+    let text = String::from_utf8_lossy(&mutua(run).stdout).into_owned();
+    let head = text.lines().next().expect("a head");
+    for part in ["7 processes", "quorums plane", "latency exp:2ms", "links reorder", "20 entries"] {
+        assert!(head.contains(part), "{head}");
+    }
+    assert!(head.contains(json(run)["situation"].as_str().expect("text")), "{head}");
+    let one = mutua("simulate central --nodes 3 --requests 1@1ms");
+    let one = String::from_utf8_lossy(&one.stdout).into_owned();
+    assert!(one.contains(", 1 entry,"), "{one}");
+}
+
+#[test]
+fn elections_say_under_which_circumstances_they_cost_what() {
+    let said = |run: &str| String::from_utf8_lossy(&mutua(run).stdout).into_owned();
+    assert!(said("simulate bully --nodes 5").contains("at worst N^2-N-1 (highest down)"));
+    let all = said("simulate chang-roberts --nodes 10 --starters all --ring random");
+    assert!(all.contains("all start: 3N-1 to N(N+3)/2"), "{all}");
+    for option in ["--pace 1ms", "--holder 2", "--shrink"] {
+        let output = mutua(&format!("simulate bully --nodes 5 {option}"));
+        assert_eq!(output.status.code(), Some(64), "{option}");
+    }
+}
+
+#[test]
+fn input_that_would_only_seem_to_be_taken_is_refused() {
+    let files = tempfile::tempdir().expect("a directory");
+    let bad = files.path().join("bad.txt");
+    fs::write(&bad, "5ms 1\nx y z\n").expect("a file");
+    for (run, why) in [
+        ("--who zipf:1 --load saturated".to_owned(), "light load or think"),
+        ("--regions 0,5 --wan 9ms".to_owned(), "region 0 has no process"),
+        (format!("--load script:{}", bad.display()), "bad.txt:2: a request is a line `TIME ID"),
+        (format!("--matrix {}", bad.display()), "bad.txt:1"),
+    ] {
+        let output = mutua(&format!("simulate central --nodes 5 {run}"));
+        assert_eq!(output.status.code(), Some(64), "{run}");
+        assert!(stderr(&output).contains(why), "{run}: {}", stderr(&output));
+    }
 }

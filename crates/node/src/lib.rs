@@ -27,6 +27,7 @@
 //!
 //! Tokio drives sockets, timers and waiting; everything that decides is in `mutua-brain`.
 
+mod calls;
 mod claims;
 mod clock;
 mod config;
@@ -57,8 +58,8 @@ pub use error::{AcquireError, StartError};
 pub use lock::{Guard, Lock};
 pub use mutua_algorithms::Fence;
 pub use mutua_brain::{
-    Counts, DEFAULT_ALGORITHM, HolderStatus, Limits, LinkStatus, LockStatus, MAX_NAME, Rule,
-    Status, WaiterStatus, usable,
+    Counts, DEFAULT_ALGORITHM, HolderStatus, Limits, LinkStatus, LockStatus, MAX_CALL, MAX_NAME,
+    Rule, Status, WaiterStatus, usable,
 };
 pub use socket::{MemberStatus, NodeStatus, ask_status, ask_to_stop, socket_path};
 pub use trace::TraceConfig;

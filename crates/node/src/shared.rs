@@ -3,17 +3,21 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt, future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::Sender},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc::Sender},
     task::{Poll, Waker},
     time::Duration,
 };
 
 use mutua_brain::{
-    Brain, Connection, Effect, Level, LockId, Member, Moment, Refusal, Ticket, TraceLine,
+    Brain, CallId, Caller, Connection, Effect, Level, LockId, Member, Moment, Refusal, Ticket,
+    TraceLine,
 };
-use tokio::{runtime::Handle, sync::Notify};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, oneshot},
+};
 
-use crate::{AcquireError, clock, disk::Disk, line::Line};
+use crate::{AcquireError, calls::Answering, clock, disk::Disk, line::Line};
 
 /// What all handles, guards and tasks of a node share.
 pub(crate) struct Shared {
@@ -24,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) asked_to_stop: Notify,
     /// Given up when the node stops, though guards may live on.
     disk: Mutex<Option<Arc<Disk>>>,
+    /// Answers what other members ask.
+    pub(crate) answering: OnceLock<Answering>,
     /// The members' names.
     names: Vec<String>,
     /// Where the node lives: a guard may be dropped on a thread of somebody else's.
@@ -48,6 +54,10 @@ pub(crate) struct Core {
     /// When the timer's task wakes up.
     armed: Moment,
     stopped: Option<String>,
+    /// Those who have asked another member something.
+    calls: HashMap<CallId, oneshot::Sender<Vec<u8>>>,
+    /// Questions of other members, to be answered when the lock is no longer held.
+    called: Vec<(Caller, Vec<u8>)>,
     /// To whoever writes the trace.
     trace: Option<Sender<TraceLine>>,
     /// Woken when the lock is no longer held.
@@ -81,6 +91,8 @@ impl Shared {
             numbers: 0,
             armed: Moment::NEVER,
             stopped: None,
+            calls: HashMap::new(),
+            called: Vec::new(),
             trace: None,
             wake: Vec::new(),
             write: Vec::new(),
@@ -90,6 +102,7 @@ impl Shared {
             timer: Notify::new(),
             asked_to_stop: Notify::new(),
             disk: Mutex::new(Some(Arc::new(disk))),
+            answering: OnceLock::new(),
             names,
             runtime: Handle::current(),
         }
@@ -169,6 +182,7 @@ impl Shared {
         let lines: Vec<_> = ready.iter().filter_map(line).collect();
         let wake = std::mem::take(&mut core.wake);
         let write = std::mem::take(&mut core.write);
+        let called = std::mem::take(&mut core.called);
         drop(core);
         // Who was let in just now goes before what is to be written.
         let at_once = wake.is_empty();
@@ -179,6 +193,9 @@ impl Shared {
         }
         for epoch in write {
             self.write(epoch);
+        }
+        for (caller, body) in called {
+            self.answer(caller, body);
         }
     }
 
@@ -205,6 +222,14 @@ impl Shared {
                     let _ = trace.send(*line);
                 }
             }
+            Effect::Called { caller, body } => core.called.push((caller, body)),
+            Effect::Replied { call, body } => {
+                if let Some(asker) = core.calls.remove(&call) {
+                    // Who does not want to know any more does not.
+                    let _ = asker.send(body);
+                }
+            }
+            Effect::Unanswered { call } => drop(core.calls.remove(&call)),
             Effect::Log { level: Level::Info, text } => tracing::info!("{text}"),
             Effect::Log { level: Level::Warning, text } => tracing::warn!("{text}"),
         }
@@ -223,6 +248,16 @@ impl Shared {
             }),
             // Nothing may be granted in an epoch that could be used again.
             Err(error) => shared.stop(&format!("its epoch cannot be written: {error}")),
+        });
+    }
+
+    /// Answers in a task: whoever answers has locks of its own, and may be calling the node now.
+    fn answer(self: &Arc<Self>, caller: Caller, body: Vec<u8>) {
+        let shared = Arc::clone(self);
+        self.runtime.spawn(async move {
+            let answer = shared.answering.get().map(|answering| answering.0(&body));
+            let answer = answer.unwrap_or_default();
+            shared.call(|core, _| core.brain.reply(caller, &answer));
         });
     }
 
@@ -253,6 +288,7 @@ impl Shared {
         wake.append(&mut core.wake);
         wake.append(&mut core.waiting_for_view);
         core.trace = None;
+        core.calls.clear();
         // Guards may outlive the node, and its connections must not.
         core.lines.clear();
         for line in std::mem::take(&mut core.connections).into_values() {
@@ -282,6 +318,17 @@ impl Core {
     pub(crate) fn trace(&mut self, lock: Option<&[u8]>, to: Sender<TraceLine>) {
         self.brain.trace(lock);
         self.trace = Some(to);
+    }
+
+    /// Asks a member something; `None` if it cannot be asked.
+    pub(crate) fn ask(&mut self, peer: Member, body: &[u8]) -> Option<oneshot::Receiver<Vec<u8>>> {
+        if self.stopped.is_some() {
+            return None;
+        }
+        let call = self.brain.call(peer, body)?;
+        let (asker, answer) = oneshot::channel();
+        self.calls.insert(call, asker);
+        Some(answer)
     }
 
     pub(crate) fn stopped(&self) -> Option<AcquireError> {

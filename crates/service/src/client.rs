@@ -158,7 +158,7 @@ async fn reach(path: &Path) -> io::Result<UnixStream> {
         Ok(stream) => Ok(stream),
         Err(error) if error.kind() == PermissionDenied => Err(error),
         Err(error) => match place::reach(path) {
-            Ok(stream) => UnixStream::from_std(stream),
+            Ok(stream) => Ok(stream),
             Err(taken) if taken.kind() == PermissionDenied => Err(taken),
             Err(_) => Err(error),
         },

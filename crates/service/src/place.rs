@@ -18,17 +18,17 @@ use std::{
     fs, io,
     os::{
         linux::net::SocketAddrExt,
-        unix::net::{SocketAddr, UnixListener, UnixStream},
+        unix::net::{self, SocketAddr, UnixListener},
     },
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use rustix::{
-    io::Errno,
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt},
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with},
     process::geteuid,
 };
+use tokio::net::UnixStream;
 
 /// The kernel's name for a place of this user. A path may be longer than a name, so it is digested.
 fn kernel_name(socket: &Path) -> String {
@@ -53,14 +53,22 @@ fn listen(name: &str) -> io::Result<UnixListener> {
 
 /// Connects to whoever has the kernel's name.
 pub(crate) fn reach(socket: &Path) -> io::Result<UnixStream> {
-    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(kernel_name(socket))?)?;
-    let theirs = sockopt::socket_peercred(&stream)?.uid;
-    if theirs != geteuid() {
-        let text = format!("user {} has taken the place of this user's node", theirs.as_raw());
+    let name = SocketAddr::from_abstract_name(kernel_name(socket))?;
+    let stream = net::UnixStream::connect_addr(&name)?;
+    stream.set_nonblocking(true)?;
+    let stream = UnixStream::from_std(stream)?;
+    let theirs = owner(&stream)?;
+    if theirs != geteuid().as_raw() {
+        let text = format!("user {theirs} has taken the place of this user's node");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
-    stream.set_nonblocking(true)?;
     Ok(stream)
+}
+
+/// Whose process is at the other end. It may be in another namespace, where it has no number that
+/// is known here, so only its user is looked at.
+fn owner(stream: &UnixStream) -> io::Result<u32> {
+    stream.peer_cred().map(|peer| peer.uid())
 }
 
 /// A mark of somebody inside, for as long as this is kept.
@@ -75,8 +83,14 @@ fn inside(socket: &Path) -> String {
 impl Mark {
     /// Says that this process is inside with such a lease.
     pub(crate) fn new(socket: &Path, lease: Duration) -> io::Result<Self> {
-        let millis = lease.as_millis();
-        listen(&format!("{}{}:{millis}", inside(socket), std::process::id())).map(Self)
+        let (inside, process, millis) = (inside(socket), std::process::id(), lease.as_millis());
+        // In another namespace somebody else may have the same number.
+        let names = (0..100).map(|count| format!("{inside}{process}.{count}:{millis}"));
+        let taken = |result: &io::Result<UnixListener>| {
+            result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+        };
+        let mut listeners = names.map(|name| listen(&name)).skip_while(taken);
+        listeners.next().unwrap_or(Err(io::ErrorKind::AddrInUse.into())).map(Self)
     }
 }
 
@@ -84,7 +98,10 @@ impl Mark {
 pub(crate) fn longest_mark(socket: &Path) -> Option<Duration> {
     let list = fs::read_to_string("/proc/net/unix").ok()?;
     let prefix = inside(socket);
-    let names = list.lines().filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));
+    // Who listens, and not who was connected to look at it.
+    let listens = |line: &&str| line.split_ascii_whitespace().nth(3) == Some("00010000");
+    let lines = list.lines().filter(listens);
+    let names = lines.filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));
     let leases = names.filter(|name| name.starts_with(&prefix)).filter_map(|name| {
         let millis = name.rsplit(':').next()?.parse().ok()?;
         is_ours(name).then(|| Duration::from_millis(millis))
@@ -99,12 +116,11 @@ fn is_ours(name: &str) -> bool {
     let look = || {
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-        sockopt::socket_peercred(&socket)
+        owner(&UnixStream::from_std(socket.into())?)
     };
     match look() {
-        Ok(peer) => peer.uid == geteuid(),
-        Err(Errno::CONNREFUSED) => false,
-        Err(_) => true,
+        Ok(owner) => owner == geteuid().as_raw(),
+        Err(error) => error.kind() != io::ErrorKind::ConnectionRefused,
     }
 }
 
@@ -141,19 +157,34 @@ mod tests {
         claim(&one).expect("nobody has it any more");
     }
 
-    #[test]
-    fn the_longest_lease_of_those_inside_is_known_by_their_marks() {
+    #[tokio::test]
+    async fn the_longest_lease_of_those_inside_is_known_by_their_marks() {
         let place = tempfile::tempdir().expect("a directory");
         let (socket, other) = (place.path().join("s"), place.path().join("t"));
         assert_eq!(longest_mark(&socket), None);
         let short = Mark::new(&socket, Duration::from_secs(3)).expect("marked");
         let long = Mark::new(&socket, Duration::from_secs(12)).expect("marked");
+        let same = Mark::new(&socket, Duration::from_secs(3)).expect("marked");
         let _elsewhere = Mark::new(&other, Duration::from_secs(99)).expect("marked");
         assert_eq!(longest_mark(&socket), Some(Duration::from_secs(12)));
         drop(long);
         assert_eq!(longest_mark(&socket), Some(Duration::from_secs(3)));
-        drop(short);
+        drop((short, same));
         assert_eq!(longest_mark(&socket), None);
+    }
+
+    #[tokio::test]
+    async fn looking_at_marks_leaves_no_more_to_look_at() {
+        let place = tempfile::tempdir().expect("a directory");
+        let socket = place.path().join("s");
+        let _mark = Mark::new(&socket, Duration::from_secs(3)).expect("marked");
+        let prefix = super::inside(&socket);
+        for looks in 1..10 {
+            assert_eq!(longest_mark(&socket), Some(Duration::from_secs(3)));
+            let list = std::fs::read_to_string("/proc/net/unix").expect("read");
+            // The mark itself, and each look that it has not heard of.
+            assert_eq!(list.matches(&prefix).count(), 1 + looks);
+        }
     }
 
     #[test]

@@ -7,7 +7,9 @@
 mod asks;
 mod attach;
 mod clients;
+mod elsewhere;
 mod etcd;
+mod fences;
 mod listen;
 mod memory;
 mod own;
@@ -28,6 +30,7 @@ use crate::{
     desk::{AskId, Desk, Effect, Name, Outcome, SessionId, WaitId},
     proto::v1,
 };
+use fences::Fences;
 use memory::Memory;
 
 /// What is sent to a client on its stream.
@@ -51,7 +54,13 @@ pub(crate) struct Core {
     /// Clients that are connected, by their sessions.
     clients: HashMap<SessionId, clients::Connected>,
     watched: HashMap<Name, watch::Sender<()>>,
+    /// Who was seen inside at other nodes, for those who wait here.
+    seen: elsewhere::AllSeen,
+    /// The node's name; empty if it is the only one.
+    node: String,
     memory: Memory,
+    /// Which fences may have been given out, if this is the user's node.
+    fences: Option<Fences>,
     /// The highest fence that was given out here.
     revision: u64,
     /// Counts clients' streams.
@@ -112,7 +121,7 @@ impl Service {
             Effect::Ask { ask, name, how } => self.ask(core, now, ask, &name, how),
             // Dropping it leaves, or takes the question back.
             Effect::Drop { ask } => drop(core.asks.remove(&ask)),
-            Effect::Answer { wait, outcome } => core.answer(now, wait, outcome),
+            Effect::Answer { wait, outcome } => self.answer(core, now, wait, outcome),
             Effect::Lost { session, name, fence, reason } => {
                 core.tell_lost(session, &name, fence, reason);
             }
@@ -123,13 +132,53 @@ impl Service {
         }
     }
 
+    fn answer(self: &Arc<Self>, core: &mut Core, now: Moment, wait: WaitId, outcome: Outcome) {
+        if let Outcome::Granted { fence, .. } = outcome {
+            core.revision = core.revision.max(fence);
+            let covered = core.fences.as_mut().map_or(Ok(()), |fences| fences.cover(fence));
+            if let Err(error) = covered {
+                self.end_without(&format!("which fences were given cannot be written: {error}"));
+            }
+        }
+        match core.waiters.remove(&wait) {
+            Some(Waiter::Call(caller)) => {
+                // A call that was given up meanwhile must not leave anybody inside.
+                if let Err(Outcome::Granted { fence, .. }) = caller.send(outcome) {
+                    core.undo(now, fence);
+                }
+            }
+            Some(Waiter::Client { id, session, name }) => {
+                let holder = core.holder(now, &name);
+                let kept_out = matches!(outcome, Outcome::Busy | Outcome::TimedOut);
+                if kept_out && holder.is_none() && !self.is_alone() {
+                    return self.name_holder((id, session), name, outcome);
+                }
+                core.tell_outcome((id, session), &name, outcome, holder);
+            }
+            None => {}
+        }
+    }
+
+    /// Tells somebody who was kept out from elsewhere by whom.
+    fn name_holder(self: &Arc<Self>, to: (u64, SessionId), name: Name, outcome: Outcome) {
+        let service = Arc::clone(self);
+        tokio::spawn(async move {
+            let holder = service.holder_anywhere(&name).await;
+            service.call(|core, _| core.tell_outcome(to, &name, outcome, holder));
+        });
+    }
+
     fn remember(&self, core: &Core, longest: Duration) {
         if let Err(error) = core.memory.write(longest) {
-            eprintln!("mutua: how long leases are cannot be written, so the node ends: {error}");
-            // The grant that this is for must not be told to anybody.
-            self.node.halt();
-            std::process::exit(70);
+            self.end_without(&format!("how long leases are cannot be written: {error}"));
         }
+    }
+
+    /// The grant that something was to be written for must not be told to anybody.
+    fn end_without(&self, why: &str) -> ! {
+        eprintln!("mutua: {why}; so the node ends");
+        self.node.halt();
+        std::process::exit(70);
     }
 
     /// Calls the desk when its time comes, for ever.
@@ -157,24 +206,6 @@ impl Service {
 }
 
 impl Core {
-    fn answer(&mut self, now: Moment, wait: WaitId, outcome: Outcome) {
-        if let Outcome::Granted { fence, .. } = outcome {
-            self.revision = self.revision.max(fence);
-        }
-        match self.waiters.remove(&wait) {
-            Some(Waiter::Call(caller)) => {
-                // A call that was given up meanwhile must not leave anybody inside.
-                if let Err(Outcome::Granted { fence, .. }) = caller.send(outcome) {
-                    self.undo(now, fence);
-                }
-            }
-            Some(Waiter::Client { id, session, name }) => {
-                self.tell_outcome(now, id, session, &name, outcome);
-            }
-            None => {}
-        }
-    }
-
     /// Leaves a lock again that was just granted to nobody.
     fn undo(&mut self, now: Moment, fence: u64) {
         let lists = self.desk.list(now, b"");

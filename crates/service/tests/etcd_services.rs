@@ -64,7 +64,7 @@ impl Server {
 
     async fn waiting(&self, name: &str) -> usize {
         let mut client = LocksClient::new(self.channel.clone());
-        let request = v1::ListRequest { prefix: name.as_bytes().to_vec(), exact: true };
+        let request = v1::ListRequest { prefix: name.into(), exact: true, after: None };
         let locks = client.list(request).await.expect("listed").into_inner().locks;
         locks.first().map_or(0, |lock| lock.waiting.len())
     }

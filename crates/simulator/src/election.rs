@@ -167,7 +167,11 @@ impl<E: Election> ElectionRun<E> {
     fn begin(&mut self) {
         self.around.measures.open(0);
         for who in self.start.all() {
-            self.told(who, || What::Start { inside: false });
+            if self.nodes[who.index()].up {
+                self.told(who, || What::Start { inside: false });
+            } else if let Some(recorder) = &mut self.around.recorder {
+                recorder.happens(0, who, What::Crash);
+            }
         }
         for outage in self.plan.network.outages.clone() {
             self.around.plan(outage.from, Event::Crash { node: outage.node });

@@ -17,6 +17,8 @@ pub(crate) struct Measures {
     pub(crate) closed_at: u64,
     pub(crate) entries: u64,
     pub(crate) entries_in_all: u64,
+    /// Of them, those before the measured time.
+    pub(crate) entries_before: u64,
     pub(crate) events: u64,
     pub(crate) messages: u64,
     pub(crate) multicasts: u64,
@@ -63,6 +65,7 @@ impl Measures {
             closed_at: 0,
             entries: 0,
             entries_in_all: 0,
+            entries_before: 0,
             events: 0,
             messages: 0,
             multicasts: 0,
@@ -83,6 +86,7 @@ impl Measures {
 
     pub(crate) fn open(&mut self, now: u64) {
         self.open = true;
+        self.entries_before = self.entries_in_all;
         self.opened_at = now;
     }
 

@@ -128,6 +128,9 @@ impl Regions {
             let given = between.len();
             return Err(format!("{count} regions need {} latencies, not {given}", count * count));
         }
+        if let Some(empty) = sizes.iter().position(|&size| size == 0) {
+            return Err(format!("region {empty} has no process; give every region at least 1"));
+        }
         let of = (0..).zip(sizes).flat_map(|(region, &size)| (0..size).map(move |_| region));
         Ok(Self { of: of.collect(), count, between })
     }

@@ -22,6 +22,11 @@ pub struct Report {
     pub seed: u64,
     /// How many entries were measured.
     pub entries: u64,
+    /// How many entries came before them.
+    pub warm_up: u64,
+    /// How many should have come before them for the system to settle, if they were too many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsettled_before: Option<u64>,
     /// Messages per entry, a multicast counted once per receiver.
     pub messages_per_entry: f64,
     /// Messages per entry, a multicast counted once.
@@ -126,6 +131,9 @@ impl Report {
             nodes: plan.setup.nodes,
             seed: plan.seed,
             entries: measures.entries,
+            warm_up: measures.entries_before,
+            unsettled_before: Some(world.length.warm_up)
+                .filter(|&wanted| measures.entries_before < wanted && measures.entries > 0),
             messages_per_entry: measures.messages as f64 / entries,
             multicasts_per_entry: measures.multicasts as f64 / entries,
             far_messages_per_entry: measures.far as f64 / entries,

@@ -20,6 +20,10 @@ use crate::{
 /// per message.
 const ORDERING_UP_TO: u32 = 64;
 
+/// Settling may take longer than anybody would wait for: then it is given up after so many events,
+/// and the report says so.
+const WARM_UP_EVENTS: u64 = 20_000_000;
+
 /// What to simulate.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -32,7 +36,7 @@ pub struct Plan {
     /// How many entries are measured.
     pub entries: u64,
     /// How many entries come before the first that is measured; by default enough for the system to
-    /// settle.
+    /// settle, if that does not take too many events.
     pub warm_up: Option<u64>,
     /// Where all randomness comes from.
     pub seed: u64,
@@ -70,15 +74,20 @@ impl Plan {
         }
     }
 
-    /// Light load needs longest: Naimi-Trehel's tree starts as a star.
-    fn warm_up(&self) -> u64 {
+    /// How many entries come first, and after how many events that is given up. Light load needs
+    /// longest: Naimi-Trehel's tree starts as a star.
+    fn warm_up(&self) -> (u64, u64) {
         let nodes = u64::from(self.setup.nodes);
         let settled = match self.workload.load {
             Load::Light { .. } => 10 * nodes,
             Load::Saturated | Load::Think(_) | Load::Bursts { .. } => 4 * nodes,
             Load::Script(_) => 0,
         };
-        self.warm_up.unwrap_or(settled.min(self.entries.max(10_000)))
+        let at_most = self.max_events / 3;
+        match self.warm_up {
+            Some(entries) => (entries, at_most),
+            None => (settled, at_most.min(WARM_UP_EVENTS)),
+        }
     }
 
     fn check(&self, start: &Start) -> Result<(), StartError> {
@@ -280,8 +289,7 @@ impl<M: Mutex> Simulation<M> {
             return;
         }
         if node.client.phase != Phase::Outside {
-            node.client.backlog += 1;
-            return;
+            return self.world.put_off(who);
         }
         self.world.measures.event([self.world.now, 1 << 32 | u64::from(who.0), 0, 0]);
         self.world.asks(who, &mut node.client);
@@ -397,12 +405,8 @@ impl<M: Mutex> Node<M> {
 }
 
 fn world<M: Mutex>(plan: &Plan, start: &Start) -> World<M::Message> {
-    let length = Length {
-        warm_up: plan.warm_up(),
-        warm_up_events: plan.max_events / 3,
-        entries: plan.entries,
-        drain: plan.drain,
-    };
+    let (warm_up, warm_up_events) = plan.warm_up();
+    let length = Length { warm_up, warm_up_events, entries: plan.entries, drain: plan.drain };
     let mut world = World::new(
         Links::new(plan.network.clone(), start.processes(), plan.seed).for_needs(M::ABOUT.links),
         Clients::new(plan.workload.clone(), start.contenders(), plan.seed),

@@ -89,6 +89,11 @@ impl Workload {
             Who::Zipf(exponent) if !(0.0..=10.0).contains(&exponent) => {
                 return Some(format!("a Zipf exponent of {exponent}; it must be from 0 to 10"));
             }
+            Who::Zipf(_) if matches!(self.load, Load::Saturated | Load::Bursts { .. }) => {
+                let why = "a Zipf law is about how often one asks, and here all ask alike; \
+                           it goes with light load or think:TIME";
+                return Some(why.to_owned());
+            }
             Who::All | Who::Hot(_) | Who::Zipf(_) | Who::One(_) => {}
         }
         let rhythm = match &self.load {

@@ -1,5 +1,7 @@
 //! Everything around the processes: network, clients, checks, measures.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use mutua_algorithms::{Claim, Effect, Fence, Message, NodeId, Phase, Time};
 use mutua_trace::What;
 
@@ -61,8 +63,6 @@ pub(crate) struct Client {
     pub(crate) received: u64,
     /// Counts the crashes: what was planned before one must not happen after it.
     pub(crate) incarnation: u32,
-    /// Requests that came while it was not outside.
-    pub(crate) backlog: u32,
     pub(crate) phase: Phase,
     pub(crate) down: bool,
     /// Nobody was inside or waiting when it asked.
@@ -125,6 +125,8 @@ pub(crate) struct World<M> {
     /// Messages under way that are not lazy.
     pub(crate) busy: u64,
     requests: u64,
+    /// When requests came to clients that were not outside, and could not be made yet.
+    backlog: BTreeMap<NodeId, VecDeque<u64>>,
     /// When the last one left while others waited, until the next one enters.
     left_at: Option<u64>,
     /// At light load: somebody has left, and not everything has come to rest since.
@@ -149,6 +151,7 @@ impl<M: Message> World<M> {
             tells: None,
             busy: 0,
             requests: 0,
+            backlog: BTreeMap::new(),
             left_at: None,
             next_after: None,
             idle_events: 0,
@@ -220,7 +223,9 @@ impl<M: Message> World<M> {
             self.end_of_batch();
         }
         client.phase = Phase::Requesting;
-        client.requested_at = self.now;
+        // Whoever had to put a request off has waited since.
+        let due = self.backlog.get_mut(&who).and_then(VecDeque::pop_front);
+        client.requested_at = due.unwrap_or(self.now);
         client.entries_before = self.measures.entries_in_all;
         client.asked_alone = self.checks.inside == 0 && self.checks.waiting == 0;
         self.checks.asks(who);
@@ -234,24 +239,26 @@ impl<M: Message> World<M> {
         self.record_violations();
         self.idle_events = 0;
         let sync = self.left_at.take().map(|left| self.now - left);
+        let stay = self.clients.hold(step.who);
         if self.measures.open {
-            self.measure_entry(client, sync);
+            self.measure_entry(client, sync, stay);
         }
         self.measures.entries_in_all += 1;
         client.phase = Phase::Inside;
         client.entered_at = self.now;
-        let stay = self.clients.hold(step.who);
         let leave = Event::Leave { node: step.who, incarnation: client.incarnation };
         self.wheel.push(self.now + stay, leave);
         self.end_of_entry();
     }
 
-    fn measure_entry(&mut self, client: &mut Client, sync: Option<u64>) {
+    fn measure_entry(&mut self, client: &mut Client, sync: Option<u64>, stay: u64) {
         let measures = &mut self.measures;
         let waited = self.now - client.requested_at;
         let bypass = measures.entries_in_all - client.entries_before;
         measures.entries += 1;
         measures.waiting.record(waited);
+        // Here, so that both speak of the same entries.
+        measures.response.record(waited + stay);
         measures.max_bypass = measures.max_bypass.max(bypass);
         if let Some(sync) = sync {
             measures.sync_delay.record(sync);
@@ -271,9 +278,25 @@ impl<M: Message> World<M> {
         self.end_of_batch();
         if self.is_warm(self.measures.entries_in_all) {
             self.open();
-        } else if self.stage == Stage::Measuring && self.measures.entries == self.length.entries {
+        } else if self.has_measured_all() && !self.is_written_to_the_end() {
             self.close();
         }
+    }
+
+    fn has_measured_all(&self) -> bool {
+        self.stage == Stage::Measuring && self.measures.entries == self.length.entries
+    }
+
+    /// Whether all requests are written down and measured. Then the messages of the last exit count
+    /// too, up to when all is at rest.
+    fn is_written_to_the_end(&self) -> bool {
+        let Load::Script(wishes) = &self.clients.workload.load else { return false };
+        self.length.entries + self.length.warm_up >= wishes.len() as u64
+    }
+
+    /// A request comes to a client that cannot make it yet.
+    pub(crate) fn put_off(&mut self, who: NodeId) {
+        self.backlog.entry(who).or_default().push_back(self.now);
     }
 
     pub(crate) fn leaves(&mut self, who: NodeId, client: &mut Client) {
@@ -282,7 +305,6 @@ impl<M: Message> World<M> {
         client.phase = Phase::Outside;
         self.left_at = (self.checks.waiting > 0).then_some(self.now);
         if self.measures.open {
-            self.measures.response.record(self.now - client.requested_at);
             self.measures.time_inside += self.now - client.entered_at;
         }
         self.plan_after_leaving(who, client);
@@ -300,8 +322,7 @@ impl<M: Message> World<M> {
                 self.wheel.push(at, request);
             }
             Load::Bursts { .. } | Load::Script(_) => {
-                if client.backlog > 0 {
-                    client.backlog -= 1;
+                if self.backlog.get(&who).is_some_and(|due| !due.is_empty()) {
                     self.wheel.push(self.now, request);
                 }
             }
@@ -349,6 +370,9 @@ impl<M: Message> World<M> {
             }
         }
         let settled = self.checks.waiting == 0 && self.checks.inside == 0;
+        if settled && self.has_measured_all() && self.is_written_to_the_end() {
+            self.close();
+        }
         if self.stage == Stage::Draining && settled {
             self.stage = Stage::Over;
         }
@@ -384,7 +408,8 @@ impl<M: Message> World<M> {
             let names: Vec<_> = waiting.iter().take(5).map(NodeId::to_string).collect();
             let more = if waiting.len() > 5 { ", ..." } else { "" };
             let count = waiting.len();
-            let what = format!("{count} wait for ever: {}{more}", names.join(", "));
+            let wait = if count == 1 { "waits" } else { "wait" };
+            let what = format!("{count} {wait} for ever: {}{more}", names.join(", "));
             self.checks.violation(claim, self.place(first), what);
             self.record_violations();
         }

@@ -6,9 +6,9 @@ use mutua_algorithms::{
 
 use crate::{
     Event, Header, Message, Refusal, What, Which,
-    network::{Network, Transit},
+    network::Transit,
     order::{Order, Past},
-    recorder::Recorder,
+    stage::Stage,
 };
 
 /// Processes, links and the trace of what happened: what scripts and counterexamples are played on.
@@ -21,11 +21,10 @@ pub struct Cluster<M: Mutex> {
     start: Start,
     processes: Vec<Process<M>>,
     down: NodeSet,
-    network: Network<Parcel<M::Message>>,
+    stage: Stage<Parcel<M::Message>>,
     order: Order,
     entries: Vec<NodeId>,
     last_fence: Option<Fence>,
-    recorder: Recorder,
 }
 
 /// What is in flight: a message of the algorithm, or none of its messages but the application's;
@@ -48,10 +47,9 @@ impl<M: Mutex> Cluster<M> {
             order: Order::new(processes.len()),
             processes,
             down: NodeSet::new(),
-            network: Network::new(links),
+            stage: Stage::new(links, header),
             entries: Vec::new(),
             last_fence: None,
-            recorder: Recorder::new(header),
             start,
         };
         cluster.begin();
@@ -65,7 +63,7 @@ impl<M: Mutex> Cluster<M> {
             process.begin(&mut out);
             let (inside, time) = (self.start.is_inside(who), process.time().number());
             let state = process.machine().variables();
-            self.recorder.begin(who, inside, Some(time), state);
+            self.stage.recorder.begin(who, inside, Some(time), state);
             self.carry_out(who, &mut out);
         }
     }
@@ -99,31 +97,26 @@ impl<M: Mutex> Cluster<M> {
         if from == to {
             return Err(Refusal::new(format!("{} tells itself", self.name(from))));
         }
-        let id = self.recorder.next_id();
+        let id = self.stage.recorder.next_id();
         let sent = self.processes[from.index()].time();
-        self.recorder.happened(from, What::Tell { to, id }, Some(sent.number()));
+        self.stage.recorder.happened(from, What::Tell { to, id }, Some(sent.number()));
         let shown = Message { id, kind: TELL.into(), fields: crate::Values::default() };
         let payload = Parcel { message: None, sent, past: self.order.past(from) };
-        self.network.send(Transit { from, to, shown, lazy: false, payload });
+        self.stage.send(Transit { from, to, shown, lazy: false, payload });
         Ok(())
     }
 
     /// A message in flight arrives. If its receiver is down, it is lost.
     pub fn deliver(&mut self, from: NodeId, to: NodeId, which: &Which) -> Result<(), Refusal> {
-        let place = self.find(from, to, which)?;
+        let place = self.stage.find(from, to, which)?;
         self.deliver_at(place);
         Ok(())
     }
 
     /// Messages arrive, oldest first, until none is in flight that is not lazy.
     pub fn deliver_all(&mut self) -> Result<(), Refusal> {
-        let end = self.recorder.step() + LONGEST;
-        while let Some(place) = self.network.next() {
-            if self.recorder.step() == end {
-                return Err(Refusal::new(format!(
-                    "after {LONGEST} steps it does not come to rest"
-                )));
-            }
+        let end = self.stage.patience();
+        while let Some(place) = self.stage.next_before(end)? {
             self.deliver_at(place);
         }
         Ok(())
@@ -131,19 +124,12 @@ impl<M: Mutex> Cluster<M> {
 
     /// A message in flight is lost.
     pub fn lose(&mut self, from: NodeId, to: NodeId, which: &Which) -> Result<(), Refusal> {
-        let place = self.find(from, to, which)?;
-        let Transit { shown, .. } = self.network.take(place);
-        self.recorder.happened(from, What::Drop { to, message: shown }, None);
-        Ok(())
+        self.stage.lose(from, to, which)
     }
 
     /// A message in flight will arrive twice, the second time behind the others on its link.
     pub fn duplicate(&mut self, from: NodeId, to: NodeId, which: &Which) -> Result<(), Refusal> {
-        let place = self.find(from, to, which)?;
-        let message = self.network.in_flight()[place].shown.clone();
-        self.network.duplicate(place);
-        self.recorder.happened(from, What::Duplicate { to, message }, None);
-        Ok(())
+        self.stage.duplicate(from, to, which)
     }
 
     /// A process's clock is raised to this reading, as if much had happened before.
@@ -158,7 +144,7 @@ impl<M: Mutex> Cluster<M> {
         }
         process.raise_time(time);
         let text = format!("clock set to {time}").into();
-        self.recorder.happened(who, What::Note { text }, Some(time.number()));
+        self.stage.recorder.happened(who, What::Note { text }, Some(time.number()));
         Ok(())
     }
 
@@ -168,7 +154,7 @@ impl<M: Mutex> Cluster<M> {
         self.must_be_up(who)?;
         self.down.insert(who);
         self.order.forget(who);
-        self.recorder.happened(who, What::Crash, None);
+        self.stage.recorder.happened(who, What::Crash, None);
         Ok(())
     }
 
@@ -177,7 +163,7 @@ impl<M: Mutex> Cluster<M> {
         if !self.down.remove(who) {
             return Err(Refusal::new(format!("{} restarts, but is up", self.name(who))));
         }
-        self.recorder.forget(who);
+        self.stage.recorder.forget(who);
         self.processes[who.index()] = Process::new(who, &self.start);
         self.tell_machine(who, What::Restart, |_, _| None);
         Ok(())
@@ -187,17 +173,17 @@ impl<M: Mutex> Cluster<M> {
 
     /// The trace so far.
     pub fn events(&self) -> &[Event] {
-        self.recorder.events()
+        self.stage.recorder.events()
     }
 
     /// What ran, and who took part.
     pub fn header(&self) -> &Header {
-        self.recorder.header()
+        self.stage.recorder.header()
     }
 
     /// How many messages of the algorithm were sent.
     pub fn sent(&self) -> u64 {
-        self.recorder.sent()
+        self.stage.recorder.sent()
     }
 
     /// A process, for reading.
@@ -227,8 +213,7 @@ impl<M: Mutex> Cluster<M> {
 
     /// What is in flight, in order of sending: from whom, to whom, what.
     pub fn in_flight(&self) -> impl Iterator<Item = (NodeId, NodeId, &Message)> {
-        let in_flight = self.network.in_flight().iter();
-        in_flight.map(|transit| (transit.from, transit.to, &transit.shown))
+        self.stage.in_flight()
     }
 
     /// Whether somebody waits, nobody is inside, and nothing is in flight that could change it.
@@ -245,12 +230,7 @@ impl<M: Mutex> Cluster<M> {
     }
 
     fn name(&self, who: NodeId) -> String {
-        self.header().name(who)
-    }
-
-    fn find(&self, from: NodeId, to: NodeId, which: &Which) -> Result<usize, Refusal> {
-        let found = self.network.find(from, to, which);
-        found.map_err(|why| Refusal::unavailable(from, to, which, why, self.header()))
+        self.stage.name(who)
     }
 
     fn must_be_up(&self, who: NodeId) -> Result<(), Refusal> {
@@ -273,10 +253,9 @@ impl<M: Mutex> Cluster<M> {
     // What follows from a step.
 
     fn deliver_at(&mut self, place: usize) {
-        let Transit { from, to, shown, payload, .. } = self.network.take(place);
-        if !self.is_up(to) {
-            return self.recorder.happened(from, What::Drop { to, message: shown }, None);
-        }
+        let Self { stage, down, .. } = self;
+        let Some(transit) = stage.take(place, |to| !down.contains(to)) else { return };
+        let Transit { from, to, shown, payload, .. } = transit;
         let Parcel { message, sent, past } = payload;
         self.order.receive(to, &past);
         match message {
@@ -301,7 +280,7 @@ impl<M: Mutex> Cluster<M> {
         let process = &mut self.processes[who.index()];
         handle(process, &mut out);
         let (clock, state) = (process.time().number(), process.machine().variables());
-        self.recorder.told(who, what, Some(clock), state);
+        self.stage.recorder.told(who, what, Some(clock), state);
         self.carry_out(who, &mut out);
     }
 
@@ -310,22 +289,22 @@ impl<M: Mutex> Cluster<M> {
         let clock = Some(time.number());
         out.drain(|effect| match effect {
             Effect::Send { to, message, lazy } => {
-                let shown = self.shown(&message);
+                let shown = self.stage.shown(&message);
                 let what = What::Send { to, message: shown.clone(), lazy };
-                self.recorder.did(who, what, clock);
+                self.stage.recorder.did(who, what, clock);
                 self.post(who, to, shown, message, lazy);
             }
             Effect::Multicast { to, message } => {
-                let shown = self.shown(&message);
+                let shown = self.stage.shown(&message);
                 let what = What::Multicast { to: to.to_vec(), message: shown.clone() };
-                self.recorder.did(who, what, clock);
+                self.stage.recorder.did(who, what, clock);
                 for &to in to {
                     self.post(who, to, shown.clone(), message.clone(), false);
                 }
             }
             Effect::Enter => self.enter(who, Fence(time)),
             Effect::Nonsense { from, why } => {
-                self.recorder.did(who, What::Nonsense { from, why: why.into() }, clock);
+                self.stage.recorder.did(who, What::Nonsense { from, why: why.into() }, clock);
             }
             Effect::Elected { .. } | Effect::SetTimer { .. } | Effect::CancelTimer { .. } => {
                 unreachable!("only elections do this")
@@ -333,21 +312,16 @@ impl<M: Mutex> Cluster<M> {
         });
     }
 
-    fn shown(&mut self, message: &M::Message) -> Message {
-        let id = self.recorder.next_id();
-        Message::new(id, message, self.recorder.header())
-    }
-
     fn post(&mut self, from: NodeId, to: NodeId, shown: Message, message: M::Message, lazy: bool) {
         let sent = self.processes[from.index()].time();
         let payload = Parcel { message: Some(message), sent, past: self.order.past(from) };
-        self.network.send(Transit { from, to, shown, lazy, payload });
+        self.stage.send(Transit { from, to, shown, lazy, payload });
     }
 
     fn enter(&mut self, who: NodeId, fence: Fence) {
         let clock = Some(fence.number());
         self.entries.push(who);
-        self.recorder.did(who, What::Enter { fence: fence.number() }, clock);
+        self.stage.recorder.did(who, What::Enter { fence: fence.number() }, clock);
         let others: Vec<_> = self.inside().into_iter().filter(|&other| other != who).collect();
         let names: Vec<_> = others.iter().map(|&other| self.name(other)).collect();
         if !others.is_empty() {
@@ -365,9 +339,6 @@ impl<M: Mutex> Cluster<M> {
 
     fn violation(&mut self, who: NodeId, property: &'static str, why: String) {
         let what = What::Violation { property: property.into(), why: why.into() };
-        self.recorder.did(who, what, None);
+        self.stage.recorder.did(who, what, None);
     }
 }
-
-/// A system that has taken so many steps of itself will not come to rest.
-pub(crate) const LONGEST: u64 = 100_000;

@@ -4,12 +4,7 @@ use std::collections::BTreeSet;
 
 use mutua_algorithms::{Claim, Effect, Election, Links, NodeId, Outbox, Start, Timer};
 
-use crate::{
-    Event, Header, Message, Refusal, What, Which,
-    cluster::LONGEST,
-    network::{Network, Transit},
-    recorder::Recorder,
-};
+use crate::{Event, Header, Message, Refusal, What, Which, network::Transit, stage::Stage};
 
 /// Processes, links, timers and the trace of what happened: the sibling of
 /// [`Cluster`](crate::Cluster).
@@ -22,8 +17,7 @@ pub struct ElectionCluster<E: Election> {
     /// None where the process is down.
     processes: Vec<Option<E>>,
     timers: BTreeSet<(NodeId, Timer)>,
-    network: Network<E::Message>,
-    recorder: Recorder,
+    stage: Stage<E::Message>,
 }
 
 impl<E: Election> ElectionCluster<E> {
@@ -33,14 +27,15 @@ impl<E: Election> ElectionCluster<E> {
         let mut cluster = Self {
             processes: start.all().map(up).collect(),
             timers: BTreeSet::new(),
-            network: Network::new(links),
-            recorder: Recorder::new(header),
+            stage: Stage::new(links, header),
             start,
         };
         for who in cluster.start.all() {
             match &cluster.processes[who.index()] {
-                Some(process) => cluster.recorder.begin(who, false, None, process.variables()),
-                None => cluster.recorder.did(who, What::Crash, None),
+                Some(process) => {
+                    cluster.stage.recorder.begin(who, false, None, process.variables())
+                }
+                None => cluster.stage.recorder.did(who, What::Crash, None),
             }
         }
         cluster
@@ -57,20 +52,15 @@ impl<E: Election> ElectionCluster<E> {
 
     /// A message in flight arrives. If its receiver is down, it is lost.
     pub fn deliver(&mut self, from: NodeId, to: NodeId, which: &Which) -> Result<(), Refusal> {
-        let place = self.find(from, to, which)?;
+        let place = self.stage.find(from, to, which)?;
         self.deliver_at(place);
         Ok(())
     }
 
     /// Messages arrive, oldest first, until none is in flight that is not lazy.
     pub fn deliver_all(&mut self) -> Result<(), Refusal> {
-        let end = self.recorder.step() + LONGEST;
-        while let Some(place) = self.network.next() {
-            if self.recorder.step() == end {
-                return Err(Refusal::new(format!(
-                    "after {LONGEST} steps it does not come to rest"
-                )));
-            }
+        let end = self.stage.patience();
+        while let Some(place) = self.stage.next_before(end)? {
             self.deliver_at(place);
         }
         Ok(())
@@ -78,19 +68,12 @@ impl<E: Election> ElectionCluster<E> {
 
     /// A message in flight is lost.
     pub fn lose(&mut self, from: NodeId, to: NodeId, which: &Which) -> Result<(), Refusal> {
-        let place = self.find(from, to, which)?;
-        let Transit { shown, .. } = self.network.take(place);
-        self.recorder.happened(from, What::Drop { to, message: shown }, None);
-        Ok(())
+        self.stage.lose(from, to, which)
     }
 
     /// A message in flight will arrive twice, the second time behind the others on its link.
     pub fn duplicate(&mut self, from: NodeId, to: NodeId, which: &Which) -> Result<(), Refusal> {
-        let place = self.find(from, to, which)?;
-        let message = self.network.in_flight()[place].shown.clone();
-        self.network.duplicate(place);
-        self.recorder.happened(from, What::Duplicate { to, message }, None);
-        Ok(())
+        self.stage.duplicate(from, to, which)
     }
 
     /// A timer that is set runs out.
@@ -111,7 +94,7 @@ impl<E: Election> ElectionCluster<E> {
         self.must_be_up(who)?;
         self.processes[who.index()] = None;
         self.timers.retain(|&(of, _)| of != who);
-        self.recorder.happened(who, What::Crash, None);
+        self.stage.recorder.happened(who, What::Crash, None);
         Ok(())
     }
 
@@ -121,7 +104,7 @@ impl<E: Election> ElectionCluster<E> {
             return Err(Refusal::new(format!("{} restarts, but is up", self.name(who))));
         }
         self.processes[who.index()] = Some(E::new(who, &self.start));
-        self.recorder.forget(who);
+        self.stage.recorder.forget(who);
         self.tell_machine(who, What::Restart, |process, out| process.restart(out));
         Ok(())
     }
@@ -130,17 +113,17 @@ impl<E: Election> ElectionCluster<E> {
 
     /// The trace so far.
     pub fn events(&self) -> &[Event] {
-        self.recorder.events()
+        self.stage.recorder.events()
     }
 
     /// What ran, and who took part.
     pub fn header(&self) -> &Header {
-        self.recorder.header()
+        self.stage.recorder.header()
     }
 
     /// How many messages were sent.
     pub fn sent(&self) -> u64 {
-        self.recorder.sent()
+        self.stage.recorder.sent()
     }
 
     /// A process, for reading; none where it is down.
@@ -172,17 +155,11 @@ impl<E: Election> ElectionCluster<E> {
 
     /// What is in flight, in order of sending: from whom, to whom, what.
     pub fn in_flight(&self) -> impl Iterator<Item = (NodeId, NodeId, &Message)> {
-        let in_flight = self.network.in_flight().iter();
-        in_flight.map(|transit| (transit.from, transit.to, &transit.shown))
+        self.stage.in_flight()
     }
 
     fn name(&self, who: NodeId) -> String {
-        self.header().name(who)
-    }
-
-    fn find(&self, from: NodeId, to: NodeId, which: &Which) -> Result<usize, Refusal> {
-        let found = self.network.find(from, to, which);
-        found.map_err(|why| Refusal::unavailable(from, to, which, why, self.header()))
+        self.stage.name(who)
     }
 
     fn must_be_up(&self, who: NodeId) -> Result<(), Refusal> {
@@ -195,10 +172,9 @@ impl<E: Election> ElectionCluster<E> {
     // What follows from a step.
 
     fn deliver_at(&mut self, place: usize) {
-        let Transit { from, to, shown, payload, .. } = self.network.take(place);
-        if !self.is_up(to) {
-            return self.recorder.happened(from, What::Drop { to, message: shown }, None);
-        }
+        let Self { stage, processes, .. } = self;
+        let Some(transit) = stage.take(place, |to| processes[to.index()].is_some()) else { return };
+        let Transit { from, to, shown, payload, .. } = transit;
         let what = What::Receive { from, message: shown };
         self.tell_machine(to, what, |process, out| process.receive(from, payload, out));
     }
@@ -216,7 +192,7 @@ impl<E: Election> ElectionCluster<E> {
         handle(process, &mut out);
         let state = process.variables();
         let takes_office = !in_office_before && process.coordinator() == Some(who);
-        self.recorder.told(who, what, None, state);
+        self.stage.recorder.told(who, what, None, state);
         self.carry_out(who, &mut out);
         if takes_office && E::ABOUT.claims.contains(&Claim::Agreement) {
             self.watch_office(who);
@@ -228,46 +204,45 @@ impl<E: Election> ElectionCluster<E> {
         let higher = self.up().map(|(other, _)| other).filter(|&other| other > who).last();
         if let Some(higher) = higher {
             let why = format!("{}, who is higher, is up", self.name(higher)).into();
-            self.recorder.did(who, What::Violation { property: "agreement".into(), why }, None);
+            self.stage.recorder.did(
+                who,
+                What::Violation { property: "agreement".into(), why },
+                None,
+            );
         }
     }
 
     fn carry_out(&mut self, who: NodeId, out: &mut Outbox<E::Message>) {
         out.drain(|effect| match effect {
             Effect::Send { to, message, lazy } => {
-                let shown = self.shown(&message);
-                self.recorder.did(who, What::Send { to, message: shown.clone(), lazy }, None);
-                self.network.send(Transit { from: who, to, shown, lazy, payload: message });
+                let shown = self.stage.shown(&message);
+                self.stage.recorder.did(who, What::Send { to, message: shown.clone(), lazy }, None);
+                self.stage.send(Transit { from: who, to, shown, lazy, payload: message });
             }
             Effect::Multicast { to, message } => {
-                let shown = self.shown(&message);
+                let shown = self.stage.shown(&message);
                 let what = What::Multicast { to: to.to_vec(), message: shown.clone() };
-                self.recorder.did(who, what, None);
+                self.stage.recorder.did(who, what, None);
                 for &to in to {
                     let (shown, payload) = (shown.clone(), message.clone());
-                    self.network.send(Transit { from: who, to, shown, lazy: false, payload });
+                    self.stage.send(Transit { from: who, to, shown, lazy: false, payload });
                 }
             }
             Effect::Elected { coordinator } => {
-                self.recorder.did(who, What::Elected { coordinator }, None);
+                self.stage.recorder.did(who, What::Elected { coordinator }, None);
             }
             Effect::SetTimer { timer, after } => {
                 self.timers.insert((who, timer));
-                self.recorder.did(who, What::Timer { timer, after }, None);
+                self.stage.recorder.did(who, What::Timer { timer, after }, None);
             }
             Effect::CancelTimer { timer } => {
                 self.timers.remove(&(who, timer));
-                self.recorder.did(who, What::Cancel { timer }, None);
+                self.stage.recorder.did(who, What::Cancel { timer }, None);
             }
             Effect::Nonsense { from, why } => {
-                self.recorder.did(who, What::Nonsense { from, why: why.into() }, None);
+                self.stage.recorder.did(who, What::Nonsense { from, why: why.into() }, None);
             }
             Effect::Enter => unreachable!("only mutual exclusion does this"),
         });
-    }
-
-    fn shown(&mut self, message: &E::Message) -> Message {
-        let id = self.recorder.next_id();
-        Message::new(id, message, self.recorder.header())
     }
 }

@@ -42,6 +42,7 @@ mod order;
 mod recorder;
 mod refusal;
 pub mod script;
+mod stage;
 mod values;
 mod watch;
 

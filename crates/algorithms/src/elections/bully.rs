@@ -260,9 +260,9 @@ const ABOUT: About = About {
         other: Other::Nothing,
     }],
     costs: Costs {
-        light: "N-2",
+        light: "N-2 (highest down)",
         saturated: "-",
-        worst: "N^2-N-1",
+        worst: "N^2-N-1 (highest down)",
         client_delay: "-",
         sync_delay: "-",
     },

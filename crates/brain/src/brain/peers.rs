@@ -67,6 +67,7 @@ impl Brain {
         let text = format!("{} is connected", self.name(peer));
         self.log(Level::Info, text);
         if greeting == Greeting::Restarted {
+            self.give_up_calls_to(peer);
             self.on_restart(peer);
         }
         self.review();
@@ -99,6 +100,7 @@ impl Brain {
         self.log(Level::Info, text);
         self.set_timer(now.after(self.seat.limits.lost_after), Timer::Lost(peer));
         self.refuse_asks_of(peer);
+        self.give_up_calls_to(peer);
     }
 
     /// What to write to this connection now, appended to `buffer`. Says whether there was anything.
@@ -145,6 +147,11 @@ impl Brain {
     }
 
     pub(super) fn on_message(&mut self, now: Moment, from: Member, message: Message<'_>) {
+        match message {
+            Message::Call { id, body } => return self.on_call(from, id, body),
+            Message::Reply { id, body } => return self.on_reply(from, id, body),
+            _ => {}
+        }
         let Some(epoch) = epoch(&message) else { return self.on_view_message(from, message) };
         match &self.standing {
             Standing::In(view) if view.epoch == epoch => self.on_lock_business(now, from, message),
@@ -216,7 +223,9 @@ impl Brain {
             | Message::Report { .. }
             | Message::Held { .. }
             | Message::Install { .. }
-            | Message::Ended { .. } => unreachable!("no message about locks"),
+            | Message::Ended { .. }
+            | Message::Call { .. }
+            | Message::Reply { .. } => unreachable!("no message about locks"),
         }
     }
 
@@ -262,7 +271,9 @@ pub(super) fn epoch(message: &Message<'_>) -> Option<u32> {
         | Message::Report { .. }
         | Message::Held { .. }
         | Message::Install { .. }
-        | Message::Ended { .. } => None,
+        | Message::Ended { .. }
+        | Message::Call { .. }
+        | Message::Reply { .. } => None,
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use mutua_algorithms::Time;
 
 use super::{
-    Brain, CLOCK_BROKEN, Kept, Standing,
+    Brain, CLOCK_BROKEN, Kept, MAX_CALL, Standing,
     forget::NAMES,
     peers::epoch,
     views::{CHAIR, EPOCHS},
@@ -71,6 +71,9 @@ impl Brain {
         check_names(message)?;
         let ours = |epoch| matches!(&self.standing, Standing::In(view) if view.epoch == epoch);
         match message {
+            Message::Call { body, .. } | Message::Reply { body, .. } => {
+                (body.len() <= MAX_CALL).then_some(()).ok_or("more than a question has")
+            }
             Message::Forget { epoch, round, names } if ours(*epoch) => {
                 self.check_forget(from, *round, names)
             }

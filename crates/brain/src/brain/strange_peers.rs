@@ -1,13 +1,18 @@
 //! A node among peers that say anything that can be said: it neither falls over, nor lets two in,
 //! nor keeps more and more.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use mutua_algorithms::Time;
 
-use super::{Brain, Seat};
+use super::{Brain, Seat, calls::OPEN};
 use crate::{
-    Answer, Connection, Effect, Hello, Limits, LockId, Member, Moment, Plan, Rule, Ticket, usable,
+    Answer, CallId, Caller, Connection, Effect, Hello, Limits, LockId, MAX_CALL, Member, Moment,
+    Plan, Rule, Ticket, usable,
     wire::{self, Frame, Message},
 };
 
@@ -64,6 +69,11 @@ impl Dice {
         (0..self.below(most)).map(|_| self.name()).collect()
     }
 
+    fn question(&mut self) -> &'static [u8] {
+        const LONG: &[u8] = &[7; MAX_CALL + 1];
+        if self.one_in(200) { LONG } else { self.name() }
+    }
+
     /// Bytes that are often a message of some algorithm: those are short and of small numbers.
     fn body(&mut self) -> Vec<u8> {
         let most = if self.one_in(4) { 256 } else { 5 };
@@ -81,6 +91,10 @@ struct Stage {
     waiting: BTreeMap<Ticket, LockId>,
     /// What the node's disk is busy with.
     writes: Vec<u32>,
+    /// Questions of ours, and of the peers that we have not answered yet.
+    calls: BTreeSet<CallId>,
+    called: Vec<(Caller, Vec<u8>)>,
+    answers: u32,
     warnings: BTreeMap<String, u32>,
     views: u32,
     entries: u32,
@@ -115,6 +129,9 @@ impl Stage {
             inside: BTreeMap::new(),
             waiting: BTreeMap::new(),
             writes: Vec::new(),
+            calls: BTreeSet::new(),
+            called: Vec::new(),
+            answers: 0,
             warnings: BTreeMap::new(),
             views: 0,
             entries: 0,
@@ -174,6 +191,10 @@ impl Stage {
                 Effect::Lost { ticket } => panic!("{ticket:?} was lost"),
                 Effect::Write { epoch } => self.writes.push(epoch),
                 Effect::Log { text, .. } => *self.warnings.entry(text).or_default() += 1,
+                Effect::Called { caller, body } => self.called.push((caller, body)),
+                Effect::Replied { call, .. } | Effect::Unanswered { call } => {
+                    assert!(self.calls.remove(&call), "an answer to nothing");
+                }
                 Effect::Close { .. } | Effect::Trace { .. } => {}
             }
         }
@@ -230,7 +251,7 @@ impl Stage {
         let round = dice.near(round_now);
         let member = Member(dice.near(dice.0 % 3) as u32);
         // Few end the view, so that it lasts for a while.
-        let message = match dice.below(40) {
+        let message = match dice.below(46) {
             0..=14 => Message::Lock { epoch, name, sent: dice.clock(epoch), body: &body },
             15..=17 => Message::Nudge { epoch, name },
             18..=20 => Message::Ask { epoch, id, name, waiting_counts: dice.one_in(2) },
@@ -250,6 +271,8 @@ impl Stage {
                 Message::Held { round, names }
             }
             38 => Message::Install { round, epoch: dice.epoch(epoch_now + 1) },
+            39..=41 => Message::Call { id, body: dice.question() },
+            42..=44 => Message::Reply { id, body: dice.question() },
             _ => Message::Ended { epoch },
         };
         self.say(from, message);
@@ -269,8 +292,18 @@ impl Stage {
                 self.pump();
             }
             6 => self.form_a_view(),
+            7 => self.ask_and_answer(peer),
             _ => self.nonsense(peer),
         }
+    }
+
+    fn ask_and_answer(&mut self, peer: Member) {
+        self.calls.extend(self.brain.call(peer, b"who?"));
+        if let Some((caller, body)) = self.called.pop() {
+            self.answers += 1;
+            self.brain.reply(caller, &body);
+        }
+        self.pump();
     }
 
     /// The peers do for once what they should.
@@ -308,6 +341,7 @@ impl Stage {
         assert!(rounds <= 2 * MEMBERS as usize, "{rounds} rounds");
         assert!(brain.timers.len() < 2000, "{} timers", brain.timers.len());
         assert!(brain.asks.len() <= 30, "{} questions", brain.asks.len());
+        assert!(self.called.len() <= 2 * OPEN, "{} to be answered", self.called.len());
     }
 }
 
@@ -331,7 +365,8 @@ fn whatever_peers_say_a_node_stands_and_lets_in_one_at_a_time() {
     }
     println!("{views} views, {entries} entries");
     assert!(views > 500 && entries > 300, "{views} views, {entries} entries: a dull test");
-    for breach in ["not on", "not due", "already", "beyond all", "too long", "not in the list"] {
+    let breaches = ["not on", "not due", "already", "beyond all", "too long", "not in the list"];
+    for breach in breaches.into_iter().chain(["more than a question has"]) {
         assert!(warnings.keys().any(|text| text.contains(breach)), "never refused: {breach}");
     }
 }
@@ -371,6 +406,24 @@ fn what_comes_for_a_lock_that_is_being_forgotten_is_kept_up_to_a_bound() {
     assert_eq!(stage.brain.forgetting.arrived, 0);
     stage.form_a_view();
     assert_eq!(stage.brain.epoch(), Some(2));
+}
+
+#[test]
+fn who_asks_and_asks_is_answered_up_to_a_bound_and_again_later() {
+    let mut stage = Stage::new(1, 1, "naimi-trehel");
+    let ask = |stage: &mut Stage, id| stage.say(Member(2), Message::Call { id, body: b"who?" });
+    for id in 0..2 * OPEN as u64 {
+        ask(&mut stage, id);
+    }
+    assert_eq!(stage.called.len(), OPEN, "the others were answered with nothing");
+    let (caller, body) = stage.called.pop().expect("many");
+    stage.brain.reply(caller, &body);
+    ask(&mut stage, 0);
+    assert_eq!(stage.called.len(), OPEN);
+    for _ in 0..2 * OPEN {
+        stage.calls.extend(stage.brain.call(Member(2), b"who?"));
+    }
+    assert_eq!(stage.calls.len(), OPEN, "and we do not ask more ourselves");
 }
 
 #[test]

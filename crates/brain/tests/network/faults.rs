@@ -44,7 +44,7 @@ impl World {
         self.break_wires(|ends| ends.contains(&one) && ends.contains(&other));
     }
 
-    fn restart(&mut self, node: usize, wait: Duration) {
+    pub(crate) fn restart(&mut self, node: usize, wait: Duration) {
         if self.places[node].brain.take().is_none() {
             return;
         }

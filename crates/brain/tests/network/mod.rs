@@ -15,8 +15,8 @@ use std::{
 };
 
 use mutua_brain::{
-    Brain, Connection, Effect, Hello, Limits, LockId, Member, Moment, Plan, Refusal, Rule, Seat,
-    Ticket,
+    Brain, CallId, Connection, Effect, Hello, Limits, LockId, Member, Moment, Plan, Refusal, Rule,
+    Seat, Ticket,
 };
 
 pub(crate) use clients::Client;
@@ -161,6 +161,8 @@ pub(crate) struct World {
     pub(crate) refused: Vec<(usize, Ticket, Refusal)>,
     /// Nobody wants anything for a while.
     pub(crate) resting: bool,
+    /// What nodes were answered, `None` if nobody was there to.
+    pub(crate) replies: Vec<(usize, CallId, Option<Vec<u8>>)>,
     /// A digest of everything that happened, to compare two runs.
     pub(crate) digest: u64,
     pub(crate) log: Vec<String>,
@@ -222,6 +224,7 @@ impl World {
             granted: Vec::new(),
             refused: Vec::new(),
             resting: false,
+            replies: Vec::new(),
             digest: 0,
             log: Vec::new(),
             scene,
@@ -409,6 +412,13 @@ impl World {
                 self.after(wait, Event::Written { node, life, epoch });
             }
             Effect::Trace { .. } => {}
+            // The answer is the question, and who gave it.
+            Effect::Called { caller, body } => {
+                let body = [body, vec![node as u8]].concat();
+                self.call(node, |brain| brain.reply(caller, &body));
+            }
+            Effect::Replied { call, body } => self.replies.push((node, call, Some(body))),
+            Effect::Unanswered { call } => self.replies.push((node, call, None)),
             Effect::Close { connection, .. } => self.close(connection.0 as usize),
             Effect::Log { text, .. } => {
                 assert!(!text.contains("nothing was changed"), "node {node}: {text}");

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use mutua_simulator::{Distribution, Load, Network, Who, Workload};
 
 use self::{candidates::Candidate, rank::Ranking};
-use crate::{durations, exit::usage, network::NetworkArguments, system};
+use crate::{durations, exit::usage, network::NetworkArguments, seeds::SeedArguments, system};
 
 /// Describe a situation and be told which algorithm to take.
 #[derive(Args, Debug)]
@@ -55,15 +55,8 @@ pub(crate) struct Arguments {
           value_parser = system::positive)]
     entries: u64,
 
-    /// How many seeds each candidate is run with.
-    #[arg(long, value_name = "R", default_value_t = 3, allow_hyphen_values = true,
-          value_parser = system::positive)]
-    runs: u64,
-
-    /// The first seed.
-    #[arg(long, value_name = "S", default_value_t = 1, allow_hyphen_values = true,
-          value_parser = system::whole)]
-    seed: u64,
+    #[command(flatten)]
+    seeds: SeedArguments,
 
     /// Print JSON.
     #[arg(long)]
@@ -132,8 +125,8 @@ impl Situation {
             may_fail: arguments.may_fail,
             by: arguments.by,
             entries: arguments.entries,
-            runs: arguments.runs,
-            seed: arguments.seed,
+            runs: arguments.seeds.runs,
+            seed: arguments.seeds.seed,
         })
     }
 

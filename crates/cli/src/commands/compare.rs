@@ -21,7 +21,7 @@ use self::{
     grid::{Cell, CellLoad, Effort},
     results::Row,
 };
-use crate::{durations, exit::usage, names, system};
+use crate::{durations, exit::usage, names, seeds::SeedArguments, system};
 
 /// Compare algorithms over sizes and loads, as one page with plots.
 ///
@@ -72,15 +72,8 @@ pub(crate) struct Arguments {
           value_parser = system::positive)]
     entries: u64,
 
-    /// How many seeds each cell is run with.
-    #[arg(long, value_name = "R", default_value_t = 3, allow_hyphen_values = true,
-          value_parser = system::positive)]
-    runs: u64,
-
-    /// The first seed.
-    #[arg(long, value_name = "S", default_value_t = 1, allow_hyphen_values = true,
-          value_parser = system::whole)]
-    seed: u64,
+    #[command(flatten)]
+    seeds: SeedArguments,
 
     /// How many events a run may have. What it has not measured enough by then is not plotted, and
     /// marked as cut off in the tables.
@@ -142,8 +135,8 @@ fn compare(arguments: &Arguments, named: &[&'static About]) -> Result<Comparison
     fs::create_dir_all(out).with_context(|| format!("cannot make `{}`", out.display()))?;
     let effort = Effort {
         entries: arguments.entries,
-        runs: arguments.runs,
-        seed: arguments.seed,
+        runs: arguments.seeds.runs,
+        seed: arguments.seeds.seed,
         max_events: arguments.max_events,
     };
     let mutexes = match named.iter().any(|about| about.kind == Kind::Election) {
@@ -154,7 +147,7 @@ fn compare(arguments: &Arguments, named: &[&'static About]) -> Result<Comparison
     let cells = cells(arguments, &mutexes, &situations);
     Ok(Comparison {
         rows: results::all(cells, effort, &out.join("results.jsonl"))?,
-        elections: elections::measure(named, &arguments.nodes, arguments.seed),
+        elections: elections::measure(named, &arguments.nodes, arguments.seeds.seed),
         mutexes,
         situations,
         at: arguments.at,

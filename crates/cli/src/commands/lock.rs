@@ -31,7 +31,9 @@ use signals::Signals;
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let plan = Plan::new(arguments)?;
     nested::check(&plan)?;
-    super::locks::block_on(Box::pin(work(plan)))
+    // Before anything is opened here that could have the number of the status descriptor.
+    let report = Report::new(&plan)?;
+    super::locks::block_on(Box::pin(work(plan, report)))
 }
 
 /// Who runs this.
@@ -47,8 +49,7 @@ struct Grant {
     good_until: Moment,
 }
 
-async fn work(plan: Plan) -> Result<ExitCode> {
-    let mut report = Report::new(&plan)?;
+async fn work(plan: Plan, mut report: Report) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
     let (connector, kind, place) = reach(&plan).await?;
     let client = v1::Client {

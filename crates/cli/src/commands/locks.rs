@@ -1,5 +1,9 @@
 //! Looking at locks: who is inside, who waits; and taking one away.
 
+mod words;
+
+pub(crate) use words::{ago, entry_json, who};
+
 use std::{io::IsTerminal, process::ExitCode, time::Duration};
 
 use anyhow::Result;
@@ -8,13 +12,23 @@ use mutua_service::{
     client::connect,
     proto::v1::{self, locks_client::LocksClient},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use tonic::{Status, transport::Channel};
 
 use crate::{
     exit::{self, usage},
     local::{Place, connect_or_start},
 };
+use words::{as_json, missing, print_table, text};
+
+/// What is to be known beyond the options.
+pub(crate) const HELP: &str = "\
+Whichever node is asked, it asks the other members too. One that does not answer is named, and \
+its clients are missing.
+
+Exit codes: 0 done, or yes; 1 no (verify: another token is inside; break: nothing was broken); \
+64 bad usage, 69 no node, or no is not known because a member did not answer, 77 not allowed, \
+78 bad configuration.";
 
 /// Where to ask.
 #[derive(Debug, Args)]
@@ -83,7 +97,9 @@ async fn client(at: &Where) -> Result<LocksClient<Channel>> {
         Some(endpoint) => connect(endpoint).await,
         None => connect_or_start(&Place::find()?).await,
     };
-    let mut client = LocksClient::new(channel.map_err(exit::unreachable)?);
+    let client = LocksClient::new(channel.map_err(exit::unreachable)?);
+    // A list is as long as it is.
+    let mut client = client.max_decoding_message_size(usize::MAX);
     let about = tokio::time::timeout(PATIENCE, client.about(v1::AboutRequest {})).await;
     let about = about.map_err(|_| exit::unavailable("the node does not answer"))?;
     let version = about.map_err(failed)?.into_inner().version;
@@ -112,9 +128,9 @@ fn failed(status: Status) -> anyhow::Error {
 pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode> {
     let prefix = arguments.prefix.clone().unwrap_or_default().into_bytes();
     block_on(async {
-        let request = v1::ListRequest { prefix, exact: false };
+        let request = v1::ListRequest { prefix, ..Default::default() };
         let response = client(&arguments.at).await?.list(request).await.map_err(failed)?;
-        let v1::ListResponse { locks, stopped } = response.into_inner();
+        let v1::ListResponse { locks, stopped, unanswered, .. } = response.into_inner();
         if arguments.at.json {
             locks.iter().for_each(|lock| println!("{}", as_json(lock)));
         } else {
@@ -123,32 +139,17 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode> {
         if !stopped.is_empty() {
             eprintln!("mutua: nothing is granted: {stopped}");
         }
+        if let Some(text) = missing(&unanswered) {
+            eprintln!("mutua: {text}");
+        }
         Ok(ExitCode::SUCCESS)
     })
-}
-
-fn print_table(locks: &[v1::Lock]) {
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(["NAME", "INSIDE", "SINCE", "TOKEN", "WAITING", "ALGORITHM"]);
-    for lock in locks {
-        let holder = lock.holder.as_ref();
-        table.add_row([
-            lock.name.escape_ascii().to_string(),
-            holder.map_or("nobody of this node".to_owned(), who),
-            holder.map(|holder| ago(holder.for_ms)).unwrap_or_default(),
-            holder.map(|holder| holder.fence.to_string()).unwrap_or_default(),
-            lock.waiting.len().to_string(),
-            lock.algorithm.clone(),
-        ]);
-    }
-    println!("{table}");
 }
 
 pub(crate) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
     block_on(async {
         let prefix = arguments.name.clone().into_bytes();
-        let request = v1::ListRequest { prefix, exact: true };
+        let request = v1::ListRequest { prefix, exact: true, after: None };
         let response = client(&arguments.at).await?.list(request).await.map_err(failed)?;
         for lock in response.into_inner().locks {
             print(&lock, arguments.at.json);
@@ -170,27 +171,9 @@ pub(crate) fn watch(arguments: &ShowArguments) -> Result<ExitCode> {
 }
 
 fn print(lock: &v1::Lock, json: bool) {
-    if json {
-        return println!("{}", as_json(lock));
-    }
-    let name = lock.name.escape_ascii();
-    match &lock.holder {
-        Some(holder) => println!(
-            "{name}: inside is {} since {}, token {}",
-            who(holder),
-            ago(holder.for_ms),
-            holder.fence
-        ),
-        None => println!("{name}: nobody of this node is inside"),
-    }
-    if !lock.waiting.is_empty() {
-        println!("  waiting at this node, in order of arrival:");
-    }
-    for (place, waiter) in lock.waiting.iter().enumerate() {
-        println!("  {}. {} for {}", place + 1, who(waiter), ago(waiter.for_ms));
-    }
-    if !lock.algorithm.is_empty() {
-        println!("  between nodes: {}", lock.algorithm);
+    match json {
+        true => println!("{}", as_json(lock)),
+        false => println!("{}", text(lock)),
     }
 }
 
@@ -218,10 +201,11 @@ pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
     block_on(async {
         let mut client = client(&arguments.at).await?;
         let name = arguments.name.clone().into_bytes();
-        let request = v1::ListRequest { prefix: name.clone(), exact: true };
+        let request = v1::ListRequest { prefix: name.clone(), exact: true, after: None };
         let seen = client.list(request).await.map_err(failed)?.into_inner().locks;
-        let Some(holder) = seen.into_iter().find_map(|lock| lock.holder) else {
-            return Ok(tell_broken(arguments, &v1::BreakResponse::default()));
+        let seen = seen.into_iter().next().unwrap_or_default();
+        let Some(holder) = seen.holder else {
+            return Ok(tell_broken(arguments, &v1::BreakResponse::default(), &seen.unanswered));
         };
         if !arguments.yes && !confirm(&holder)? {
             return Ok(ExitCode::from(1));
@@ -231,16 +215,24 @@ pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
         let (reason, by) = (arguments.reason.clone(), super::lock::owner());
         let request = v1::BreakRequest { name, fence, reason, by };
         let response = client.r#break(request).await.map_err(failed)?;
-        Ok(tell_broken(arguments, &response.into_inner()))
+        Ok(tell_broken(arguments, &response.into_inner(), &[]))
     })
 }
 
-fn tell_broken(arguments: &BreakArguments, response: &v1::BreakResponse) -> ExitCode {
+fn tell_broken(
+    arguments: &BreakArguments,
+    response: &v1::BreakResponse,
+    unanswered: &[String],
+) -> ExitCode {
     let (name, free_within_ms) = (&arguments.name, response.quarantine_ms);
     let broken = response.broken.as_ref();
     if arguments.at.json {
-        let broken = broken.map(entry_json);
-        let told = json!({ "name": name, "broken": broken, "free_within_ms": free_within_ms });
+        let told = json!({
+            "name": name,
+            "broken": broken.map(entry_json),
+            "free_within_ms": free_within_ms,
+            "unanswered": unanswered,
+        });
         println!("{told}");
     } else if let Some(broken) = broken {
         println!(
@@ -249,10 +241,17 @@ fn tell_broken(arguments: &BreakArguments, response: &v1::BreakResponse) -> Exit
             ago(free_within_ms)
         );
     }
-    match (broken, arguments.token) {
-        (Some(_), _) => return ExitCode::SUCCESS,
-        (None, Some(token)) => eprintln!("mutua: token {token} is not inside {name}"),
-        (None, None) => eprintln!("mutua: nobody of this node is inside {name}"),
+    if broken.is_some() {
+        return ExitCode::SUCCESS;
+    }
+    if !unanswered.is_empty() {
+        let names = unanswered.join(", ");
+        eprintln!("mutua: nothing was broken: {names} did not answer, and nobody else is inside");
+        return ExitCode::from(exit::UNAVAILABLE);
+    }
+    match arguments.token {
+        Some(token) => eprintln!("mutua: token {token} is not inside {name}"),
+        None => eprintln!("mutua: nobody is inside {name}"),
     }
     ExitCode::from(1)
 }
@@ -267,66 +266,14 @@ fn confirm(holder: &v1::Entry) -> Result<bool> {
     Ok(answer.trim().eq_ignore_ascii_case("y"))
 }
 
-/// Somebody in a few words.
-pub(crate) fn who(entry: &v1::Entry) -> String {
-    let client = entry.client.clone().unwrap_or_default();
-    let mut words = if client.owner.is_empty() { client.host.clone() } else { client.owner };
-    if client.pid > 0 {
-        words += &format!(" (pid {} on {})", client.pid, client.host);
-    }
-    if !client.command.is_empty() {
-        words += &format!(" `{}`", client.command);
-    }
-    words
-}
-
-/// A time as people say it.
-pub(crate) fn ago(millis: u64) -> String {
-    let time = Duration::from_millis(millis);
-    match time.as_secs() {
-        0 => format!("{millis} ms"),
-        seconds @ 1..60 => format!("{seconds} s"),
-        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-    }
-}
-
-fn as_json(lock: &v1::Lock) -> Value {
-    json!({
-        "name": lock.name.escape_ascii().to_string(),
-        "holder": lock.holder.as_ref().map(entry_json),
-        "waiting": lock.waiting.iter().map(entry_json).collect::<Vec<_>>(),
-        "algorithm": lock.algorithm,
-    })
-}
-
-/// Somebody as JSON.
-pub(crate) fn entry_json(entry: &v1::Entry) -> Value {
-    let client = entry.client.clone().unwrap_or_default();
-    json!({
-        "owner": client.owner,
-        "host": client.host,
-        "pid": client.pid,
-        "command": client.command,
-        "for_ms": entry.for_ms,
-        "token": entry.fence,
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{ago, of_another_version};
+    use super::of_another_version;
 
     #[test]
     fn a_node_of_another_version_is_worth_a_word() {
         assert_eq!(of_another_version(env!("CARGO_PKG_VERSION")), None);
         let text = of_another_version("9.9.9").expect("a word");
         assert!(text.contains("9.9.9") && text.contains(env!("CARGO_PKG_VERSION")), "{text}");
-    }
-
-    #[test]
-    fn times_are_told_as_people_say_them() {
-        let told = [999, 1000, 61_000, 3_720_000].map(ago);
-        assert_eq!(told, ["999 ms", "1 s", "1 min 1 s", "1 h 2 min"]);
     }
 }

@@ -5,6 +5,7 @@ mod election;
 mod merge;
 mod outcome;
 mod recording;
+mod replay;
 mod run;
 mod show;
 mod unfit;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use mutua_algorithms::{About, Claim, Kind};
-use mutua_simulator::{Distribution, Latency, Load, Plan, TheoryLoad, Who};
+use mutua_simulator::{Distribution, Latency, Load, Plan, TheoryLoad, Who, Workload};
 
 use self::outcome::Outcome;
 use crate::{
@@ -24,7 +25,7 @@ use crate::{
     network::NetworkArguments,
     size,
     system::{self, SystemArguments},
-    workload::{self, WorkloadArguments},
+    workload::WorkloadArguments,
 };
 
 /// Simulate one algorithm and compare with theory.
@@ -42,12 +43,13 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     network: NetworkArguments,
 
-    /// How many entries to measure.
+    /// How many entries to measure; by default 10000, or all that are written down.
     #[arg(long, value_name = "E", allow_hyphen_values = true,
           value_parser = system::positive)]
     entries: Option<u64>,
 
-    /// How many entries to let pass first; by default enough for the system to settle.
+    /// How many entries to let pass first; by default enough for the system to settle, or as many
+    /// as 20 million events bring. A picture shows them too: give 0 to see what is measured.
     #[arg(long, value_name = "E", allow_hyphen_values = true,
           value_parser = system::whole)]
     warm_up: Option<u64>,
@@ -78,7 +80,7 @@ pub(crate) struct Arguments {
     #[arg(long = "property", value_name = "NAME")]
     properties: Vec<String>,
 
-    /// Write what happens to this file, an event a line.
+    /// Write what happens to this file, an event a line; of several runs, that of the first seed.
     #[arg(long, value_name = "FILE")]
     trace: Option<String>,
 
@@ -86,7 +88,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     diagram: Option<String>,
 
-    /// If something is violated: cut the run to a short one that violates the same.
+    /// If something is violated: cut the run to a short one that violates the same. A trace or a
+    /// picture is then of the short one.
     #[arg(long)]
     shrink: bool,
 
@@ -151,18 +154,28 @@ fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
     size::check(about, &arguments.system.setup(&arguments.name, NODES)?)?;
     let plan = plan(arguments)?;
     let outcome = run::all_seeds(arguments, about, &plan)?;
+    let failed = outcome.failed_seed().map(|seed| Plan { seed, ..plan.clone() });
+    let short = match &failed {
+        Some(failed) if arguments.shrink => replay::short(arguments, failed),
+        Some(_) | None => None,
+    };
+    if arguments.shrink {
+        let shown = short.as_ref().map_or(failed.as_ref().unwrap_or(&plan), |short| &short.plan);
+        run::record(arguments, about, shown, short.as_ref())?;
+    }
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&outcome.json(arguments.per_node))?);
+        let situation = show::situation(&plan, about, &outcome);
+        let json = outcome.json(arguments.per_node, situation, short.as_ref());
+        println!("{}", serde_json::to_string_pretty(&json)?);
     } else {
         print!("{}", show::summary(about, &plan, &outcome));
     }
-    match outcome.failed_seed() {
-        None => Ok(ExitCode::SUCCESS),
-        Some(seed) => {
-            tell_how_to_replay(arguments, &Plan { seed, ..plan });
-            Ok(ExitCode::FAILURE)
-        }
+    let Some(failed) = failed else { return Ok(ExitCode::SUCCESS) };
+    replay::tell(failed.seed);
+    if arguments.shrink {
+        replay::tell_short(short.as_ref());
     }
+    Ok(ExitCode::FAILURE)
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan> {
@@ -212,14 +225,19 @@ fn theory_load(plan: &Plan) -> Result<TheoryLoad, &'static str> {
     let latency = plan.network.mean_latency();
     let steady = matches!(plan.network.latency, Latency::Everywhere(Distribution::Constant(_)));
     let short = plan.workload.hold.mean() < latency / 2.0;
+    let usual = Workload::light(plan.setup.nodes, latency, plan.workload.hold).load;
     if !faultless {
         Err("it speaks of networks and processes without faults")
     } else if plan.workload.who != Who::All {
         Err("it lets all processes ask alike")
     } else if latency == 0.0 {
         Err("delays are in units of the latency, which is 0")
-    } else if load == TheoryLoad::Saturated && !steady {
-        Err("saturated, it needs a constant latency, the same everywhere")
+    } else if !steady {
+        Err("it needs a constant latency, the same everywhere")
+    } else if plan.network.pace > 0 {
+        Err("it lets tokens and reads go on at once, without a pace")
+    } else if mean_gap(&plan.workload.load) < mean_gap(&usual) {
+        Err("at light load it needs a gap of 10 N times the latency, so that all comes to rest")
     } else if load == TheoryLoad::Saturated && short {
         Err("saturated, it needs a stay inside of at least T/2")
     } else {
@@ -227,75 +245,10 @@ fn theory_load(plan: &Plan) -> Result<TheoryLoad, &'static str> {
     }
 }
 
-fn tell_how_to_replay(arguments: &Arguments, plan: &Plan) {
-    let words: Vec<_> = std::env::args().skip(1).collect();
-    eprintln!("replay: mutua {} --seed {}", without(&words, &SEEDS).join(" "), plan.seed);
-    if !arguments.shrink {
-        return;
-    }
-    let Some(shrunk) = mutua_simulator::shrink(&arguments.name, plan) else {
-        eprintln!("shrink: only the whole run fails like that");
-        return;
-    };
-    let Load::Script(wishes) = &shrunk.plan.workload.load else { return };
-    eprintln!(
-        "shrunk to {} requests of {} processes, {} events ({} runs tried): {}",
-        wishes.len(),
-        shrunk.plan.setup.nodes,
-        shrunk.report.events,
-        shrunk.tries,
-        shrunk.report.violations[0].what,
-    );
-    eprintln!(
-        "replay: mutua {} --nodes {} --requests {} --seed {}",
-        without(&words, &SCHEDULE).join(" "),
-        shrunk.plan.setup.nodes,
-        workload::show_wishes(wishes),
-        shrunk.plan.seed,
-    );
-}
-
-const SEEDS: [&str; 3] = ["--seed", "--runs", "--shrink"];
-const SCHEDULE: [&str; 12] = [
-    "--seed",
-    "--runs",
-    "--shrink",
-    "--nodes",
-    "--load",
-    "--gap",
-    "--who",
-    "--requests",
-    "--entries",
-    "--warm-up",
-    "--trace",
-    "--diagram",
-];
-
-/// The words of a command without these options and their values.
-fn without(words: &[String], options: &[&str]) -> Vec<String> {
-    let mut kept = Vec::new();
-    let mut words = words.iter().peekable();
-    while let Some(word) = words.next() {
-        let (name, has_value) =
-            word.split_once('=').map_or((word.as_str(), false), |(n, _)| (n, true));
-        if !options.contains(&name) {
-            kept.push(word.clone());
-        } else if !has_value && name != "--shrink" {
-            words.next();
-        }
-    }
-    kept
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_are_taken_out_with_their_values() {
-        let words = "simulate lamport --seed 4 --reorder --runs=9 --shrink --nodes 5";
-        let words: Vec<_> = words.split(' ').map(str::to_owned).collect();
-        assert_eq!(without(&words, &SEEDS).join(" "), "simulate lamport --reorder --nodes 5");
-        assert_eq!(without(&words, &SCHEDULE).join(" "), "simulate lamport --reorder");
+/// How long nobody asks at light load, on average.
+fn mean_gap(load: &Load) -> f64 {
+    match load {
+        Load::Light { gap } => gap.mean(),
+        Load::Saturated | Load::Think(_) | Load::Bursts { .. } | Load::Script(_) => f64::INFINITY,
     }
 }

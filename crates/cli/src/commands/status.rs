@@ -50,6 +50,17 @@ pub(crate) fn no_node(data: &Path, error: &std::io::Error) -> anyhow::Error {
     Coded(UNAVAILABLE, format!("no node runs in {}: {error}", data.display())).into()
 }
 
+/// The members that are not there, as a beginning of "is back".
+fn missing(status: &NodeStatus) -> Option<String> {
+    let gone = status.members.iter().filter(|one| one.name != status.node && !one.up);
+    let names: Vec<_> = gone.map(|one| &*one.name).collect();
+    match &*names {
+        [] => None,
+        [one] => Some(format!("{one} is")),
+        [before @ .., last] => Some(format!("{} and {last} are", before.join(", "))),
+    }
+}
+
 /// The status for people.
 pub(crate) fn text(status: &NodeStatus) -> String {
     let mut text = format!("node {} of cluster {}", status.node, status.cluster);
@@ -58,7 +69,12 @@ pub(crate) fn text(status: &NodeStatus) -> String {
         (Some(epoch), None) => {
             writeln!(text, "view {epoch} of {} members: locks are granted", status.members.len())
         }
-        (_, Some(why)) => writeln!(text, "stopped: nothing new is granted, since {why}"),
+        (_, Some(why)) => {
+            let _ = writeln!(text, "stopped: nothing new is granted, since {why}");
+            missing(status).map_or(Ok(()), |missing| {
+                writeln!(text, "whoever is inside stays inside; it goes on when {missing} back")
+            })
+        }
         (None, None) => writeln!(text, "in no view yet"),
     };
     for member in status.members.iter().filter(|member| member.name != status.node) {

@@ -1,12 +1,6 @@
 //! The node in the background.
 
-use std::{
-    ffi::OsString,
-    fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{ffi::OsString, fs, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use mutua_node::Config;
@@ -34,7 +28,6 @@ fn run(arguments: &[OsString]) -> Result<()> {
     let [_, directory, socket] = arguments else { bail!("this is for mutua's own use") };
     let (directory, socket) = (PathBuf::from(directory), PathBuf::from(socket));
     detach();
-    seed_epoch(&directory)?;
     let idle = std::env::var("MUTUA_IDLE_MS").ok().and_then(|text| text.parse().ok());
     let idle = idle.map_or(IDLE, Duration::from_millis);
     let options = Options { node: Config::alone(&directory), socket, tcp: None, idle: Some(idle) };
@@ -66,18 +59,4 @@ fn detach() {
     }
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-}
-
-/// Fences grow through restarts of the machine, which may clear `/tmp` and the last epoch with it.
-/// A node that finds none starts from the clock, two minutes an epoch, far more than nodes are
-/// started in the long run.
-fn seed_epoch(directory: &Path) -> Result<()> {
-    const START: u64 = 1_767_225_600; // The first of January 2026.
-    let path = directory.join("epoch");
-    if path.exists() {
-        return Ok(());
-    }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let epoch = now.saturating_sub(START) / 120;
-    fs::write(&path, format!("{epoch}\n")).with_context(|| path.display().to_string())
 }

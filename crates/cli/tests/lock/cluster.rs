@@ -1,4 +1,4 @@
-//! Two configured nodes on this machine.
+//! Configured nodes on this machine.
 
 use std::{
     fs,
@@ -12,33 +12,41 @@ use super::place::{Place, wait_for};
 pub(crate) struct Cluster {
     mutua: &'static str,
     directory: PathBuf,
-    nodes: [Option<Child>; 2],
+    nodes: Vec<Option<Child>>,
 }
 
-const NAMES: [&str; 2] = ["a", "b"];
+const NAMES: [&str; 3] = ["a", "b", "c"];
 
 impl Cluster {
-    /// Starts both, and waits until they grant.
+    /// Starts two.
     pub(crate) fn start(place: &Place) -> Self {
+        Self::start_many(place, 2)
+    }
+
+    /// Starts so many, and waits until they grant.
+    pub(crate) fn start_many(place: &Place, count: usize) -> Self {
         let directory = place.path().to_owned();
-        // Held until both are known, so that they differ.
-        let ports = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"));
-        let address = |index: usize| ports[index].local_addr().expect("an address");
-        let members = [0, 1].map(|index| {
-            format!("[[members]]\nname = \"{}\"\naddress = \"{}\"\n", NAMES[index], address(index))
-        });
-        for name in NAMES {
+        let names = &NAMES[..count];
+        // Held until all are known, so that they differ.
+        let bind = |_: &&str| TcpListener::bind("127.0.0.1:0").expect("a port");
+        let ports: Vec<_> = names.iter().map(bind).collect();
+        let member = |(name, port): (&&str, &TcpListener)| {
+            let address = port.local_addr().expect("an address");
+            format!("[[members]]\nname = \"{name}\"\naddress = \"{address}\"\n")
+        };
+        let members: String = names.iter().zip(&ports).map(member).collect();
+        for name in names {
             let text = format!("cluster = \"test\"\nnode = \"{name}\"\ndata = \"{name}\"\n");
             let file = directory.join(format!("{name}.toml"));
-            fs::write(file, text + &members.concat()).expect("written");
+            fs::write(file, text + &members).expect("written");
         }
         drop(ports);
-        let mut cluster = Self { mutua: place.mutua(), directory, nodes: [None, None] };
-        cluster.run(0);
-        cluster.run(1);
-        wait_for("the nodes to grant", || {
-            [0, 1].iter().all(|&one| cluster.is_granting(place, one))
-        });
+        let nodes = names.iter().map(|_| None).collect();
+        let mut cluster = Self { mutua: place.mutua(), directory, nodes };
+        for index in 0..count {
+            cluster.run(index);
+        }
+        wait_for("the nodes to grant", || (0..count).all(|one| cluster.is_granting(place, one)));
         cluster
     }
 
@@ -57,6 +65,11 @@ impl Cluster {
         }
     }
 
+    /// The process of a node that runs.
+    pub(crate) fn pid(&self, index: usize) -> u32 {
+        self.nodes[index].as_ref().expect("it runs").id()
+    }
+
     pub(crate) fn file(&self, index: usize) -> PathBuf {
         self.directory.join(format!("{}.toml", NAMES[index]))
     }
@@ -73,7 +86,8 @@ impl Cluster {
     pub(crate) fn is_granting(&self, place: &Place, index: usize) -> bool {
         let output = place.command(&["ls", "--endpoint", &self.endpoint(index)]).output();
         let output = output.expect("run");
-        output.status.success() && output.stderr.is_empty()
+        let said = String::from_utf8_lossy(&output.stderr);
+        output.status.success() && !said.contains("nothing is granted")
     }
 
     /// The token that is inside at a node.
@@ -87,7 +101,8 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.kill(0);
-        self.kill(1);
+        for index in 0..self.nodes.len() {
+            self.kill(index);
+        }
     }
 }

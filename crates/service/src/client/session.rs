@@ -63,6 +63,7 @@ pub(super) async fn run(
     let mut session = Session::new(wish, tell);
     loop {
         let connecting = connector();
+        let heard = session.heard;
         let over = match session.hear(connecting).await {
             Err(over) => over,
             Ok(Ok(channel)) => session.attach(LocksClient::new(channel), &mut leave).await,
@@ -73,6 +74,10 @@ pub(super) async fn run(
             Ok(Err(text)) => Over::Broken(text),
         };
         let Over::Broken(text) = over else { return };
+        if session.heard > heard {
+            // It was there until now, though it may have had nothing to say for a while.
+            session.heard = Moment::now();
+        }
         if session.leaving {
             return session.say(Event::Left);
         }

@@ -158,6 +158,9 @@ pub struct Waiting {
     /// Why nothing is granted at all, if that is so.
     #[prost(string, tag = "4")]
     pub stopped: ::prost::alloc::string::String,
+    /// How many wait at other nodes, as far as they have answered.
+    #[prost(uint32, tag = "5")]
+    pub elsewhere: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Granted {
@@ -222,23 +225,33 @@ pub struct Entry {
     pub for_ms: u64,
     #[prost(message, optional, tag = "4")]
     pub client: ::core::option::Option<Client>,
+    /// The node that serves it; empty if that is the only one.
+    #[prost(string, tag = "5")]
+    pub node: ::prost::alloc::string::String,
 }
-/// A lock as this node knows it.
+/// A lock as the nodes that answered know it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Lock {
     #[prost(bytes = "vec", tag = "1")]
     pub name: ::prost::alloc::vec::Vec<u8>,
-    /// Who of this node is inside.
+    /// Who is inside.
     #[prost(message, optional, tag = "2")]
     pub holder: ::core::option::Option<Entry>,
-    /// Who of this node waits, in order of arrival.
+    /// Who waits: node by node, and of each node in order of arrival. Between nodes the order is the
+    /// algorithm's.
     #[prost(message, repeated, tag = "3")]
     pub waiting: ::prost::alloc::vec::Vec<Entry>,
     #[prost(string, tag = "4")]
     pub algorithm: ::prost::alloc::string::String,
-    /// The last fence that this node gave out for it.
+    /// The last fence that is known to have been given out for it.
     #[prost(uint64, tag = "5")]
     pub last_fence: u64,
+    /// The members that did not answer: their clients are missing above.
+    #[prost(string, repeated, tag = "6")]
+    pub unanswered: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How many more wait than fit into an answer.
+    #[prost(uint32, tag = "7")]
+    pub left_out: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AcquireRequest {
@@ -286,6 +299,9 @@ pub struct VerifyRequest {
 pub struct VerifyResponse {
     #[prost(bool, tag = "1")]
     pub current: bool,
+    /// The last fence that is known to have been given out for it: a smaller one is not current.
+    #[prost(uint64, tag = "2")]
+    pub last_fence: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListRequest {
@@ -294,6 +310,9 @@ pub struct ListRequest {
     /// Whether prefix is a whole name.
     #[prost(bool, tag = "2")]
     pub exact: bool,
+    /// Only names after this one, if there is one.
+    #[prost(bytes = "vec", optional, tag = "3")]
+    pub after: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListResponse {
@@ -302,6 +321,12 @@ pub struct ListResponse {
     /// Why nothing is granted, if that is so.
     #[prost(string, tag = "2")]
     pub stopped: ::prost::alloc::string::String,
+    /// The members that did not answer.
+    #[prost(string, repeated, tag = "3")]
+    pub unanswered: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// There are more after the last of these than fit into an answer.
+    #[prost(bool, tag = "4")]
+    pub more: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchRequest {
@@ -328,6 +353,42 @@ pub struct BreakResponse {
     /// For how long nobody gets in, because whoever was inside may not know yet.
     #[prost(uint64, tag = "2")]
     pub quarantine_ms: u64,
+}
+/// What a node asks another one on a client's behalf: only of that node's own clients.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Elsewhere {
+    #[prost(oneof = "elsewhere::Ask", tags = "1, 2, 3")]
+    pub ask: ::core::option::Option<elsewhere::Ask>,
+}
+/// Nested message and enum types in `Elsewhere`.
+pub mod elsewhere {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Ask {
+        #[prost(message, tag = "1")]
+        List(super::ListRequest),
+        #[prost(message, tag = "2")]
+        Verify(super::VerifyRequest),
+        #[prost(message, tag = "3")]
+        Break(super::BreakRequest),
+    }
+}
+/// The answer to it; an empty one is none.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FromElsewhere {
+    #[prost(oneof = "from_elsewhere::Answer", tags = "1, 2, 3")]
+    pub answer: ::core::option::Option<from_elsewhere::Answer>,
+}
+/// Nested message and enum types in `FromElsewhere`.
+pub mod from_elsewhere {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Answer {
+        #[prost(message, tag = "1")]
+        List(super::ListResponse),
+        #[prost(message, tag = "2")]
+        Verify(super::VerifyResponse),
+        #[prost(message, tag = "3")]
+        Break(super::BreakResponse),
+    }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AboutRequest {}

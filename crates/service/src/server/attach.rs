@@ -12,7 +12,8 @@ use tonic::{Status, Streaming};
 
 use super::{
     Replies, Service, Waiter,
-    clients::{Connected, client, entry, millis},
+    clients::{Connected, client, millis},
+    elsewhere::Others,
 };
 use crate::{
     desk::{Name, Opening, Patience, SessionId, WaitId},
@@ -28,6 +29,8 @@ struct Attached {
     waits: Vec<(u64, WaitId, Name)>,
     /// The places in line that were told last.
     told: Vec<(u64, v1::Waiting)>,
+    /// Whether there was a first look at the places.
+    looked: bool,
 }
 
 /// Reads a stream to its end.
@@ -145,7 +148,7 @@ impl Attached {
             Some((session, number))
         });
         let (session, number) = begun?;
-        Some(Self { service, session, number, waits: Vec::new(), told: Vec::new() })
+        Some(Self { service, session, number, waits: Vec::new(), told: Vec::new(), looked: false })
     }
 
     async fn read(&mut self, mut requests: Streaming<v1::Request>) {
@@ -221,23 +224,30 @@ impl Attached {
     /// Tells those who still wait where they stand, if that has changed.
     fn tell_places(&mut self) {
         // A view that is just forming is not worth a word; the next look is soon.
-        let stopped = match self.told.is_empty() {
-            true => String::new(),
-            false => self.service.stopped().unwrap_or_default(),
+        let stopped = match std::mem::replace(&mut self.looked, true) {
+            false => String::new(),
+            true => self.service.stopped().unwrap_or_default(),
         };
-        let session = self.session;
+        let (service, session) = (&self.service, self.session);
         let (waits, told) = (&mut self.waits, &mut self.told);
-        self.service.call(|core, now| {
+        service.call(|core, now| {
             waits.retain(|(_, wait, _)| core.desk.place(*wait).is_some());
             for (id, wait, name) in waits.iter() {
                 let place = core.desk.place(*wait).unwrap_or_default();
                 let place = u32::try_from(place).unwrap_or(u32::MAX);
-                let holder = core.desk.holder(now, name).map(entry);
-                let news = v1::Waiting { id: *id, place, holder, stopped: stopped.clone() };
+                let here = core.holder(now, name);
+                let others = service.seen_elsewhere(core, now, name);
+                if here.is_none() && others.is_none() && stopped.is_empty() {
+                    // The next look is soon, and then it is known.
+                    continue;
+                }
+                let Others { holder, waiting: elsewhere } = others.unwrap_or_default();
+                let (holder, stopped) = (here.or(holder), stopped.clone());
+                let news = v1::Waiting { id: *id, place, holder, stopped, elsewhere };
                 let same = |old: &v1::Waiting| {
                     let fence =
                         |waiting: &v1::Waiting| waiting.holder.as_ref().map(|holder| holder.fence);
-                    old.place == place && fence(old) == fence(&news) && old.stopped == stopped
+                    old.place == place && fence(old) == fence(&news) && old.stopped == news.stopped
                 };
                 if !told.iter().any(|(told, old)| told == id && same(old)) {
                     core.tell(session, Answer::Waiting(news.clone()));

@@ -25,12 +25,11 @@ impl Core {
     }
 
     pub(super) fn tell_outcome(
-        &mut self,
-        now: Moment,
-        id: u64,
-        session: SessionId,
+        &self,
+        (id, session): (u64, SessionId),
         name: &Name,
         outcome: Outcome,
+        holder: Option<v1::Entry>,
     ) {
         let (reason, text) = match outcome {
             Outcome::Granted { fence, waited } => {
@@ -48,9 +47,13 @@ impl Core {
             // The end of the session is told by itself.
             Outcome::NoSession => return,
         };
-        let holder = self.desk.holder(now, name).map(entry);
         let refused = v1::Refused { id, reason: reason.into(), text, holder };
         self.tell(session, Answer::Refused(refused));
+    }
+
+    /// Who of this node is inside.
+    pub(super) fn holder(&self, now: Moment, name: &[u8]) -> Option<v1::Entry> {
+        self.desk.holder(now, name).map(|holder| entry(holder, &self.node))
     }
 
     pub(super) fn tell_lost(&self, session: SessionId, name: &Name, fence: u64, reason: String) {
@@ -71,8 +74,9 @@ pub(super) fn millis(time: Duration) -> u64 {
 }
 
 /// Somebody, as it is sent.
-pub(super) fn entry(standing: Standing) -> v1::Entry {
+pub(super) fn entry(standing: Standing, node: &str) -> v1::Entry {
     v1::Entry {
+        node: node.to_owned(),
         session: standing.session.0,
         fence: standing.fence,
         for_ms: millis(standing.waited),
@@ -87,24 +91,45 @@ pub(super) fn entry(standing: Standing) -> v1::Entry {
 }
 
 /// A lock, as it is sent.
-pub(super) fn lock(state: LockState, algorithm: String) -> v1::Lock {
+pub(super) fn lock(state: LockState, algorithm: String, node: &str) -> v1::Lock {
+    let entry = |standing| entry(standing, node);
     v1::Lock {
         name: state.name.to_vec(),
         holder: state.holder.map(entry),
         waiting: state.line.into_iter().map(entry).collect(),
         algorithm,
         last_fence: state.last_fence,
+        ..Default::default()
     }
 }
 
-/// A client, as it was sent.
+/// A client, as it was sent, in no more words than others need to know it.
 pub(super) fn client(client: Option<v1::Client>) -> Client {
     let client = client.unwrap_or_default();
     Client {
-        owner: client.owner,
-        host: client.host,
+        owner: short(client.owner, 256),
+        host: short(client.host, 256),
         pid: client.pid,
-        command: client.command,
-        version: client.version,
+        command: short(client.command, 1000),
+        version: short(client.version, 256),
+    }
+}
+
+fn short(text: String, most: usize) -> String {
+    if text.len() <= most {
+        return text;
+    }
+    let end = text.floor_char_boundary(most);
+    format!("{}...", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn a_text_is_cut_between_letters() {
+        assert_eq!(short("äöü".to_owned(), 6), "äöü");
+        assert_eq!(short("äöü".to_owned(), 5), "äö...");
     }
 }

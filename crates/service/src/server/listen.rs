@@ -8,7 +8,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use mutua_node::{Config, Node, StartError};
@@ -23,7 +23,7 @@ use tokio_stream::{
 };
 use tonic::transport::{Server, server::Router};
 
-use super::{Core, Memory, Service, etcd::Etcd, own::Own};
+use super::{Core, Fences, Memory, Service, etcd::Etcd, own::Own};
 use crate::{
     Moment,
     desk::{Desk, Settings},
@@ -91,8 +91,12 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
         return Err(ServeError::NotLoopback(address));
     }
     // The node takes the directory's lock: from here on nobody else serves from it.
-    let node = start(&options).await?;
-    let service = service(&options, node)?;
+    let (node, fences) = start(&options).await?;
+    let service = service(&options, node, fences)?;
+    let answering = Arc::downgrade(&service);
+    service.node.answer_calls(move |body| {
+        answering.upgrade().map(|service| service.answer_elsewhere(body)).unwrap_or_default()
+    });
     service.call(|_, _| ());
     let mut tasks = JoinSet::new();
     tasks.spawn(Arc::clone(&service).keep_time());
@@ -128,27 +132,26 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     Ok(())
 }
 
-async fn start(options: &Options) -> Result<Node, ServeError> {
+async fn start(options: &Options) -> Result<(Node, Option<Fences>), ServeError> {
     if options.node.members.len() > 1 {
         // It joins the others when the desk knows of nobody who may still be inside.
-        return Ok(Node::start_held_back(options.node.clone()).await?);
+        return Ok((Node::start_held_back(options.node.clone()).await?, None));
     }
     let node = Node::start(options.node.clone()).await?;
     // It needs nobody else, so it is ready in a moment, and nobody is told to wait for it.
     node.ready().await;
-    if let Some(epoch) = node.status().epoch {
-        node.raise(u64::from(epoch) << 40 | first_count());
+    if options.idle.is_none() {
+        return Ok((node, None));
     }
-    Ok(node)
+    let data = &options.node.data;
+    let (fences, first) = Fences::open(data).map_err(forgetful(data))?;
+    node.raise(first);
+    Ok((node, Some(fences)))
 }
 
-/// Where a clock begins within its epoch. A directory that was lost is made anew with an epoch of
-/// the wall's clock, which is two minutes long; a directory that is lost twice in that time would
-/// give the same fences again. So each millisecond of it has a range of its own.
-fn first_count() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let millis = u64::try_from(now.as_millis() % 120_000).unwrap_or_default();
-    millis << 21
+fn forgetful(data: &Path) -> impl FnOnce(io::Error) -> ServeError + use<> {
+    let place = data.display().to_string();
+    |source| ServeError::Memory { place, source }
 }
 
 /// Takes the kernel's name for the place. A node that is just ending may have it for a moment more.
@@ -184,7 +187,11 @@ async fn serve_on(serving: impl Future<Output = Result<(), tonic::transport::Err
     }
 }
 
-fn service(options: &Options, node: Node) -> Result<Arc<Service>, ServeError> {
+fn service(
+    options: &Options,
+    node: Node,
+    fences: Option<Fences>,
+) -> Result<Arc<Service>, ServeError> {
     let members: Vec<_> = options.node.members.iter().map(|one| one.name.clone()).collect();
     let name = options.node.node.clone();
     let member = members.iter().position(|one| *one == name).unwrap_or_default();
@@ -199,7 +206,7 @@ fn service(options: &Options, node: Node) -> Result<Arc<Service>, ServeError> {
             memory.write(longest.unwrap_or_default())?;
             Ok((memory, longest))
         })
-        .map_err(|source| ServeError::Memory { place: data.display().to_string(), source })?;
+        .map_err(forgetful(data))?;
     // The hasher's keys are random in every process.
     let seed = RandomState::new().hash_one(std::process::id());
     let now = Moment::now();
@@ -209,7 +216,10 @@ fn service(options: &Options, node: Node) -> Result<Arc<Service>, ServeError> {
         waiters: Default::default(),
         clients: Default::default(),
         watched: Default::default(),
+        seen: Default::default(),
+        node: if members.len() > 1 { name.clone() } else { String::new() },
         memory,
+        fences,
         revision: 0,
         streams: 0,
         armed: Moment::NEVER,

@@ -2,18 +2,17 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use tokio::{net::unix, sync::watch};
+use tokio::{
+    net::unix,
+    sync::{mpsc, watch},
+};
 use tokio_stream::{
     Stream, StreamExt,
-    wrappers::{UnboundedReceiverStream, WatchStream},
+    wrappers::{ReceiverStream, UnboundedReceiverStream, WatchStream},
 };
 use tonic::{Request, Response, Status, Streaming, transport::server::UdsConnectInfo};
 
-use super::{
-    Service, attach,
-    clients::{entry, lock, millis},
-    etcd::key,
-};
+use super::{Service, attach, clients::lock, etcd::key};
 use crate::{
     desk::{Name, Outcome, Patience, SessionId},
     proto::v1::{self, locks_server::Locks},
@@ -56,8 +55,8 @@ impl Locks for Own {
                 v1::AcquireResponse { acquired: true, fence, key, holder: None }
             }
             Outcome::Busy | Outcome::TimedOut => {
-                let holder = self.0.call(|core, now| core.desk.holder(now, &name));
-                v1::AcquireResponse { holder: holder.map(entry), ..Default::default() }
+                let holder = self.0.holder_anywhere(&Name::from(&*name)).await;
+                v1::AcquireResponse { holder, ..Default::default() }
             }
             outcome => return Err(self.0.refusal(session, outcome)),
         };
@@ -77,23 +76,14 @@ impl Locks for Own {
         &self,
         request: Request<v1::VerifyRequest>,
     ) -> Result<Response<v1::VerifyResponse>, Status> {
-        let v1::VerifyRequest { name, fence } = request.into_inner();
-        let current = self.0.call(|core, now| core.desk.verify(now, &name, fence));
-        Ok(Response::new(v1::VerifyResponse { current }))
+        self.0.verify(request.into_inner()).await.map(Response::new)
     }
 
     async fn list(
         &self,
         request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
-        let v1::ListRequest { prefix, exact } = request.into_inner();
-        let states = self.0.call(|core, now| match exact {
-            true => vec![core.desk.show(now, &prefix)],
-            false => core.desk.list(now, &prefix),
-        });
-        let locks = states.into_iter().map(|state| self.0.describe(state)).collect();
-        let stopped = self.0.stopped().unwrap_or_default();
-        Ok(Response::new(v1::ListResponse { locks, stopped }))
+        Ok(Response::new(self.0.list(request.into_inner()).await))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::Lock, Status>> + Send>>;
@@ -105,6 +95,9 @@ impl Locks for Own {
         let name = Name::from(request.into_inner().name);
         let service = Arc::clone(&self.0);
         let news = service.watch(&name);
+        if !service.is_alone() {
+            return Ok(Response::new(Box::pin(watch_all(service, name, news))));
+        }
         // The first item is there at once; several changes in a row may be told as one.
         let states = WatchStream::new(news).map(move |()| {
             let state = service.call(|core, now| core.desk.show(now, &name));
@@ -117,21 +110,11 @@ impl Locks for Own {
         &self,
         request: Request<v1::BreakRequest>,
     ) -> Result<Response<v1::BreakResponse>, Status> {
-        let v1::BreakRequest { name, fence, reason, by } = request.into_inner();
-        if reason.trim().is_empty() {
+        let request = request.into_inner();
+        if request.reason.trim().is_empty() {
             return Err(Status::invalid_argument("breaking a lock needs a reason"));
         }
-        let wanted = (fence != 0).then_some(fence);
-        let told = format!("broken by {by}: {reason}");
-        let (holder, rest) = self.0.call(|core, now| {
-            let holder = core.desk.holder(now, &name);
-            (holder, core.desk.break_grant(now, &name, wanted, told))
-        });
-        let Some(rest) = rest else { return Ok(Response::new(v1::BreakResponse::default())) };
-        let fence = holder.as_ref().map_or(0, |holder| holder.fence);
-        eprintln!("mutua: {} with fence {fence} was broken by {by}: {reason}", name.escape_ascii());
-        let response = v1::BreakResponse { broken: holder.map(entry), quarantine_ms: millis(rest) };
-        Ok(Response::new(response))
+        self.0.break_grant(request).await.map(Response::new)
     }
 
     async fn about(
@@ -155,10 +138,46 @@ impl Service {
         watched.or_insert_with(|| watch::channel(()).0).subscribe()
     }
 
-    fn describe(&self, state: crate::desk::LockState) -> v1::Lock {
+    pub(super) fn describe(&self, state: crate::desk::LockState) -> v1::Lock {
         let known = self.node.lock_status(&state.name);
-        lock(state, known.map(|known| known.algorithm.to_owned()).unwrap_or_default())
+        let algorithm = known.map(|known| known.algorithm.to_owned()).unwrap_or_default();
+        lock(state, algorithm, if self.is_alone() { "" } else { &self.name })
     }
+}
+
+/// A lock at all nodes, when it has changed here, and looked at now and then for the others.
+fn watch_all(
+    service: Arc<Service>,
+    name: Name,
+    mut news: watch::Receiver<()>,
+) -> impl Stream<Item = Result<v1::Lock, Status>> + Send {
+    let (tell, told) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let mut last = None;
+        loop {
+            let lock = service.show(&name).await;
+            let timeless = Some(without_times(lock.clone()));
+            if last != timeless && tell.send(Ok(lock)).await.is_err() {
+                return;
+            }
+            last = timeless;
+            tokio::select! {
+                changed = news.changed() => if changed.is_err() {
+                    return;
+                },
+                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                () = tell.closed() => return,
+            }
+        }
+    });
+    ReceiverStream::new(told)
+}
+
+fn without_times(mut lock: v1::Lock) -> v1::Lock {
+    for entry in lock.holder.iter_mut().chain(&mut lock.waiting) {
+        entry.for_ms = 0;
+    }
+    lock
 }
 
 fn pid(peer: &unix::UCred) -> Option<u32> {

@@ -4,6 +4,7 @@ use std::{ffi::OsString, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
+use mutua_node::MAX_NAME;
 
 use crate::{
     exit::{self, usage},
@@ -103,7 +104,11 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(arguments: &Arguments) -> Result<Self> {
+        check_name(&arguments.name)?;
         let ttl = arguments.ttl;
+        if ttl < Duration::from_secs(1) {
+            return Err(usage("--ttl must be at least 1s"));
+        }
         let grace = arguments.grace.unwrap_or((ttl / 4).min(Duration::from_secs(3)));
         let margin = (ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
         // A renewal is due after a third; one that is a little late must not end the command.
@@ -112,9 +117,6 @@ impl Plan {
                 "a lease of {ttl:?} is too short for {grace:?} of grace; --ttl {:?} would do",
                 (grace + margin) * 2 + Duration::from_secs(1)
             )));
-        }
-        if ttl < Duration::from_secs(1) {
-            return Err(usage("--ttl must be at least 1s"));
         }
         Ok(Self {
             name: arguments.name.clone(),
@@ -152,6 +154,18 @@ impl Arguments {
             }
             None => self.command.clone(),
         }
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    match name.len() {
+        // A variable of a script that is not set, most likely: all such scripts would wait for
+        // each other.
+        0 => Err(usage("the lock's name is empty")),
+        1..=MAX_NAME => Ok(()),
+        length => Err(usage(format!(
+            "the lock's name has {length} bytes; it may have {MAX_NAME} at most"
+        ))),
     }
 }
 

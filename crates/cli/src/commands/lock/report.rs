@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{IsTerminal, Write},
+    os::fd::AsRawFd,
     time::Duration,
 };
 
@@ -54,7 +55,8 @@ impl Report {
         let holder = waiting.holder.as_ref();
         self.event(json!({
             "event": "waiting", "name": self.name, "before": waiting.place,
-            "holder": holder.map(entry_json), "stopped": waiting.stopped,
+            "elsewhere": waiting.elsewhere, "holder": holder.map(entry_json),
+            "stopped": waiting.stopped,
         }));
         if !waiting.stopped.is_empty() && !self.quiet {
             self.stopped = true;
@@ -65,12 +67,16 @@ impl Report {
         }
         let inside = match holder {
             Some(holder) => format!("inside is {} since {}", who(holder), ago(holder.for_ms)),
-            None => "nobody of this node is inside".to_owned(),
+            None => "nobody is inside yet".to_owned(),
         };
         let line = match waiting.place {
-            0 => "next in line at this node".to_owned(),
-            1 => "1 before us at this node".to_owned(),
-            before => format!("{before} before us at this node"),
+            0 => "next in line".to_owned(),
+            before => format!("{before} before us"),
+        };
+        let line = match waiting.elsewhere {
+            0 => line,
+            1 => format!("{line} at this node, 1 waits at another"),
+            others => format!("{line} at this node, {others} wait at others"),
         };
         self.say(&format!("waiting for {}: {inside}; {line}", self.name));
     }
@@ -149,6 +155,10 @@ fn open(number: u32) -> Result<File> {
     let own = i32::try_from(number).map_err(|_| rustix::io::Errno::BADF);
     let opened = own.and_then(|number| {
         let process = pidfd_open(getpid(), PidfdFlags::empty())?;
+        if process.as_raw_fd() == number {
+            // It was free until now.
+            return Err(rustix::io::Errno::BADF);
+        }
         pidfd_getfd(process, number, PidfdGetfdFlags::empty())
     });
     opened.map(File::from).map_err(|error| {

@@ -70,9 +70,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     let Some(failed) = reports.iter().find(|report| !report.settled) else {
         return Ok(ExitCode::SUCCESS);
     };
-    let words: Vec<_> = std::env::args().skip(1).collect();
-    let words = super::without(&words, &super::SEEDS).join(" ");
-    eprintln!("replay: mutua {words} --seed {}", failed.seed);
+    super::replay::tell(failed.seed);
     Ok(ExitCode::FAILURE)
 }
 

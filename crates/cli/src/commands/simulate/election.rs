@@ -9,7 +9,7 @@ use mutua_simulator::{
 };
 use serde::Serialize;
 
-use super::{Arguments, NODES, recording::Recording, unfit};
+use super::{Arguments, NODES, recording::Recording, replay, unfit};
 use crate::{durations, exit::usage, size};
 
 /// What `--json` prints: the first run, messages and turn-around being means over several.
@@ -36,7 +36,8 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     for number in 0..arguments.runs {
         let mut plan = ElectionPlan { seed: plan.seed.wrapping_add(number), ..plan.clone() };
         plan.setup.ring = ring(arguments, about, &plan)?;
-        let recording = if number == 0 { Recording::new(arguments)? } else { None };
+        let recording =
+            if number == 0 { Recording::new(arguments, replay::title())? } else { None };
         let report = match &recording {
             None => elect(about.name, &plan, None),
             Some(recording) => {
@@ -55,9 +56,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     }
     let failed = reports.iter().find(|report| !report.violations.is_empty());
     let Some(failed) = failed else { return Ok(ExitCode::SUCCESS) };
-    let words: Vec<_> = std::env::args().skip(1).collect();
-    let words = super::without(&words, &super::SEEDS).join(" ");
-    eprintln!("replay: mutua {words} --seed {}", failed.seed);
+    replay::tell(failed.seed);
     Ok(ExitCode::FAILURE)
 }
 
@@ -125,6 +124,17 @@ fn theory(arguments: &Arguments, about: &About, plan: &ElectionPlan) -> Result<O
     Ok(election_theory(about.name, &plan))
 }
 
+/// What an election costs, and under which circumstances.
+fn in_general(about: &About) -> String {
+    let costs = &about.costs;
+    match about.name {
+        "chang-roberts" => {
+            format!("one starts: {}; all start: {}", costs.light, costs.saturated)
+        }
+        _ => format!("{}; at worst {}", costs.light, costs.worst),
+    }
+}
+
 fn json(reports: &[ElectionReport], theory: Option<Expected>) -> Json {
     let (messages, turnaround) = intervals(reports);
     let several = reports.len() > 1;
@@ -165,10 +175,7 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport], theory: 
             let deviation = 100.0 * (mean / value - 1.0);
             format!("theory: {value} = {formula}; deviation {deviation:+.2} %")
         }
-        _ => {
-            let costs = &about.costs;
-            format!("in general: {}; at worst {}", costs.light, costs.worst)
-        }
+        _ => format!("in general: {}", in_general(about)),
     };
     println!("messages     {} ({theory})", mean(messages));
     println!("turn-around  {} T", mean(turnaround));

@@ -6,7 +6,7 @@ use mutua_algorithms::About;
 use mutua_simulator::{Expected, Interval, Plan, Report, Theory, TheoryLoad, theory};
 use serde::Serialize;
 
-use super::merge::merged;
+use super::{merge::merged, replay::Short};
 
 /// What all seeds together have shown.
 pub(super) struct Outcome {
@@ -82,6 +82,8 @@ pub(super) const MEASURES: [Measure; 8] = [
 pub(super) struct Json<'a> {
     #[serde(flatten)]
     report: Report,
+    /// What was simulated, in words.
+    situation: String,
     runs: usize,
     /// The seeds of the runs; `trace_hash` is over the hashes of all of them, in this order.
     seeds: Vec<u64>,
@@ -94,6 +96,9 @@ pub(super) struct Json<'a> {
     /// Means with 95 % confidence intervals.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     intervals: BTreeMap<&'static str, Interval>,
+    /// With `--shrink`, if something is violated: a short run that violates the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shrunk: Option<&'a Short>,
 }
 
 impl Outcome {
@@ -142,7 +147,12 @@ impl Outcome {
         if self.reports.len() > 1 { "seeds" } else { "batch means" }
     }
 
-    pub(super) fn json(&self, per_node: bool) -> Json<'_> {
+    pub(super) fn json<'a>(
+        &'a self,
+        per_node: bool,
+        situation: String,
+        shrunk: Option<&'a Short>,
+    ) -> Json<'a> {
         let mut report = self.merged();
         if !per_node {
             report.per_node.clear();
@@ -153,6 +163,8 @@ impl Outcome {
         };
         Json {
             report,
+            situation,
+            shrunk,
             runs: self.reports.len(),
             seeds: self.reports.iter().map(|report| report.seed).collect(),
             events_per_second: self.events_per_second(),

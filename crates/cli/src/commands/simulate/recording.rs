@@ -12,9 +12,6 @@ use super::Arguments;
 /// A picture shows the first few thousand events; what is kept for it is bounded.
 const KEPT: usize = 50_000;
 
-/// Where a trace is written to does not belong to it: equal runs write equal bytes.
-const FILES: [&str; 2] = ["--trace", "--diagram"];
-
 /// Where the events of a run go.
 pub(super) struct Recording {
     trace: Option<String>,
@@ -37,7 +34,7 @@ struct Written {
 
 impl Recording {
     /// Opens the files, before anything is simulated for nothing; none if none is wanted.
-    pub(super) fn new(arguments: &Arguments) -> Result<Option<Self>> {
+    pub(super) fn new(arguments: &Arguments, command: String) -> Result<Option<Self>> {
         let (trace, diagram) = (arguments.trace.clone(), arguments.diagram.clone());
         if trace.is_none() && diagram.is_none() {
             return Ok(None);
@@ -49,8 +46,6 @@ impl Recording {
             kept: diagram.as_ref().map(create).transpose()?.map(|_| Vec::new()),
             ..Written::default()
         };
-        let words: Vec<_> = std::env::args().skip(1).collect();
-        let command = format!("mutua {}", super::without(&words, &FILES).join(" "));
         Ok(Some(Self { trace, diagram, command, written: Rc::new(RefCell::new(written)) }))
     }
 

@@ -11,7 +11,11 @@ use mutua_algorithms::About;
 use mutua_simulator::{Plan, simulate_watched};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Arguments, Outcome, recording::Recording};
+use super::{
+    Arguments, Outcome,
+    recording::Recording,
+    replay::{self, Short},
+};
 use crate::exit::usage;
 
 pub(super) fn all_seeds(
@@ -24,7 +28,9 @@ pub(super) fn all_seeds(
         let seed = plan.seed.wrapping_add(number);
         let plan = Plan { seed, ..plan.clone() };
         // The trace is that of the first seed.
-        let recording = if number == 0 { Recording::new(arguments)? } else { None };
+        let is_recorded = number == 0 && !arguments.shrink;
+        let recording =
+            if is_recorded { Recording::new(arguments, replay::title())? } else { None };
         let bar = Bar::new();
         // A rate of events is not a matter of how long it takes to make a million processes, nor of
         // what else the machine does.
@@ -47,6 +53,22 @@ pub(super) fn all_seeds(
         recording.map_or(Ok(()), Recording::finish)?;
     }
     Ok(outcome)
+}
+
+/// Writes down a run that was found after others: a short one that fails, or what there is instead.
+pub(super) fn record(
+    arguments: &Arguments,
+    about: &'static About,
+    plan: &Plan,
+    short: Option<&Short>,
+) -> Result<()> {
+    let title = short.map_or_else(replay::title, |short| short.command.clone());
+    let Some(recording) = Recording::new(arguments, title)? else { return Ok(()) };
+    let make = |name, start: &_| recording.recorder(name, start);
+    let report = simulate_watched(about.name, plan, Some(&make), &mut |_, _| ());
+    let report = report.context("no such mutual exclusion algorithm")?;
+    report.map_err(|error| usage(error.to_string()))?;
+    recording.finish()
 }
 
 /// How long this thread has had a processor.

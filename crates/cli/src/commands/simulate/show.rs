@@ -3,20 +3,24 @@
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
-use mutua_algorithms::{About, Claim};
-use mutua_simulator::{Expected, Interval, Load, Meaning, Plan, Quantiles, Report, Violation};
+use mutua_algorithms::{About, Claim, Structure};
+use mutua_simulator::{
+    Distribution, Expected, Interval, Latency, Load, Meaning, Network, Plan, Quantiles, Report,
+    Violation, Who,
+};
 
 use super::outcome::{MEASURES, Outcome};
-use crate::durations;
+use crate::{durations, system};
 
 pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
     let merged = outcome.merged();
-    let mut text = format!("{}, {}\n\n{}\n", about.title, situation(plan, outcome), table(outcome));
+    let mut text =
+        format!("{}, {}\n\n{}\n", about.title, situation(plan, about, outcome), table(outcome));
     for (name, times) in
         [("waiting time", merged.waiting_time), ("response time", merged.response_time)]
     {
         if let Some(times) = times {
-            line(&mut text, name, &quantiles(&times));
+            line(&mut text, name, &quantiles(&times, plan));
         }
     }
     let intervals = match outcome.reports.len() {
@@ -24,6 +28,19 @@ pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
         runs => format!("over {runs} seeds"),
     };
     line(&mut text, "intervals", &intervals);
+    if let Some(wanted) = merged.unsettled_before {
+        let came = merged.warm_up;
+        let short = format!(
+            "not settled: {came} entries came before those measured, {wanted} would be enough; \
+             --warm-up {wanted} waits for them"
+        );
+        line(&mut text, "mind", &short);
+    }
+    if merged.entries > 0 && merged.entries < FEW * u64::from(plan.setup.nodes) {
+        let few =
+            format!("with fewer than {FEW} entries a process, Jain's index shows mostly chance");
+        line(&mut text, "mind", &few);
+    }
     if let Some(why) = outcome.no_theory {
         line(&mut text, "theory", &format!("silent: {why}"));
     }
@@ -35,7 +52,11 @@ pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
     if plan.tells.is_some() {
         line(&mut text, "application", &format!("{} messages of its own", merged.tells));
     }
-    line(&mut text, "most bypassed", &format!("{} entries by others", merged.max_bypass));
+    line(
+        &mut text,
+        "most bypassed",
+        &format!("{} by others", plural(merged.max_bypass, "entry", "entries")),
+    );
     line(&mut text, "checks", &checks(about, plan, &merged));
     for violation in first_of_each(&merged.violations) {
         line(&mut text, violation.property.name(), &found(violation));
@@ -53,6 +74,9 @@ pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
     line(&mut text, "events", &events);
     text
 }
+
+/// Fewer entries a process than this say little of fairness.
+const FEW: u64 = 10;
 
 fn line(text: &mut String, name: &str, value: &str) {
     // Writing to a string cannot fail.
@@ -72,7 +96,8 @@ fn found(violation: &Violation) -> String {
     format!("at {}: {}", durations::show(violation.at as f64), violation.what)
 }
 
-fn situation(plan: &Plan, outcome: &Outcome) -> String {
+/// What was simulated, in a line.
+pub(super) fn situation(plan: &Plan, about: &About, outcome: &Outcome) -> String {
     let load = match &plan.workload.load {
         Load::Light { .. } => "light load".to_owned(),
         Load::Saturated => "saturated".to_owned(),
@@ -85,13 +110,72 @@ fn situation(plan: &Plan, outcome: &Outcome) -> String {
         1 => format!("seed {}", first.seed),
         count => format!("seeds {} to {}", first.seed, first.seed + count as u64 - 1),
     };
-    format!(
-        "{} processes, {load}, {} inside, T = {}, {} entries, {seeds}",
-        plan.setup.nodes,
-        durations::show_distribution(&plan.workload.hold),
-        durations::show(plan.network.mean_latency()),
-        outcome.reports.iter().map(|report| report.entries).sum::<u64>(),
-    )
+    let entries = outcome.reports.iter().map(|report| report.entries).sum::<u64>();
+    let mut parts = vec![plural(plan.setup.nodes.into(), "process", "processes")];
+    parts.extend(structure(about, plan));
+    parts.push(load);
+    parts.extend(who(&plan.workload.who));
+    parts.push(format!("{} inside", durations::show_distribution(&plan.workload.hold)));
+    parts.extend(network(&plan.network));
+    parts.push(plural(entries, "entry", "entries"));
+    parts.push(seeds);
+    parts.join(", ")
+}
+
+fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// What of the system is not as always.
+fn structure(about: &About, plan: &Plan) -> Vec<String> {
+    let setup = &plan.setup;
+    let mut parts: Vec<_> =
+        setup.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    match about.structure {
+        Structure::Tree => parts.push(format!("tree {}", system::show_topology(&setup.topology))),
+        Structure::Quorums => {
+            parts.push(format!("quorums {}", system::show_quorums(setup.quorums)))
+        }
+        Structure::Complete | Structure::Ring | Structure::Sets => {}
+    }
+    parts
+}
+
+fn who(who: &Who) -> Option<String> {
+    match who {
+        Who::All => None,
+        Who::Hot(count) => Some(format!("only the first {count} ask")),
+        Who::Zipf(exponent) => Some(format!("asking by Zipf's law of exponent {exponent}")),
+        Who::One(node) => Some(format!("only process {node} asks")),
+    }
+}
+
+fn network(network: &Network) -> Vec<String> {
+    let mean = durations::show(network.mean_latency());
+    let mut parts = vec![match &network.latency {
+        Latency::Everywhere(Distribution::Constant(_)) => format!("T = {mean}"),
+        Latency::Everywhere(latency) => {
+            format!("latency {}, T = {mean}", durations::show_distribution(latency))
+        }
+        Latency::Regions(_) => format!("latencies by place, T = {mean} on average"),
+    }];
+    if !network.fifo {
+        parts.push("links reorder".to_owned());
+    }
+    for (share, what) in [(network.loss, "lost"), (network.duplication, "twice")] {
+        if share > 0.0 {
+            parts.push(format!("{:.3} % {what}", 100.0 * share));
+        }
+    }
+    for (count, one, many) in [
+        (network.partitions.len(), "partition", "partitions"),
+        (network.outages.len(), "crash", "crashes"),
+    ] {
+        if count > 0 {
+            parts.push(plural(count as u64, one, many));
+        }
+    }
+    parts
 }
 
 fn table(outcome: &Outcome) -> Table {
@@ -145,16 +229,18 @@ fn figure(value: f64) -> String {
     if value.abs() >= 1000.0 { format!("{value:.1}") } else { format!("{value:.4}") }
 }
 
-fn quantiles(times: &Quantiles) -> String {
+fn quantiles(times: &Quantiles, plan: &Plan) -> String {
     let Quantiles { mean, p50, p90, p99, max } = times;
-    format!("mean {mean:.3} T, p50 {p50:.3}, p90 {p90:.3}, p99 {p99:.3}, max {max:.3}")
+    // Without a latency there is no unit but the nanosecond.
+    let unit = if plan.network.mean_latency() > 0.0 { "T" } else { "ns" };
+    format!("mean {mean:.3} {unit}, p50 {p50:.3}, p90 {p90:.3}, p99 {p99:.3}, max {max:.3}")
 }
 
 fn checks(about: &About, plan: &Plan, merged: &Report) -> String {
     let ordering = match merged.overtakings {
         None => "order (EM3) not looked at".to_owned(),
         Some(0) => "order (EM3) kept".to_owned(),
-        Some(count) => format!("order (EM3) broken {count} times"),
+        Some(count) => format!("order (EM3) broken {}", plural(count, "time", "times")),
     };
     let state = match merged.violation_count {
         0 => {
@@ -166,14 +252,20 @@ fn checks(about: &About, plan: &Plan, merged: &Report) -> String {
         count => {
             let kinds = merged.violations_by_property.iter();
             let kinds: Vec<_> = kinds.map(|(name, count)| format!("{name} {count}")).collect();
-            format!("{count} VIOLATIONS ({})", kinds.join(", "))
+            format!("{} ({})", plural(count, "VIOLATION", "VIOLATIONS"), kinds.join(", "))
         }
     };
     let claims = about.claims_with(&plan.setup.settings);
-    let claimed = if claims.contains(&Claim::Ordering) { "claimed" } else { "not claimed" };
+    let claimed = if claims.contains(&Claim::Ordering) {
+        "claimed"
+    } else if about.claims.contains(&Claim::Ordering) {
+        "claimed by the algorithm, given up by this variant"
+    } else {
+        "not claimed"
+    };
     let nonsense = match merged.nonsense {
         0 => String::new(),
-        count => format!("; {count} messages made no sense"),
+        count => format!("; {} made no sense", plural(count, "message", "messages")),
     };
     format!("{state}; {ordering} ({claimed}){nonsense}")
 }

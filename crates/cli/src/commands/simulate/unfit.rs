@@ -22,7 +22,7 @@ use Run::{Daemon, Election, Mutex};
 /// An option, whether it was given, and what it is for.
 type Fit = (&'static str, fn(&Arguments) -> bool, &'static [Run]);
 
-const OPTIONS: [Fit; 31] = [
+const OPTIONS: [Fit; 32] = [
     ("--entries", |given| given.entries.is_some(), &[Mutex]),
     ("--warm-up", |given| given.warm_up.is_some(), &[Mutex]),
     ("--load", |given| given.workload.load.is_some(), &[Mutex]),
@@ -36,13 +36,14 @@ const OPTIONS: [Fit; 31] = [
     ("--shrink", |given| given.shrink, &[Mutex]),
     ("--per-node", |given| given.per_node, &[Mutex]),
     ("--inside", |given| given.system.inside, &[Mutex]),
+    ("--holder", |given| given.system.holder != 0, &[Mutex]),
+    ("--pace", |given| given.network.pace > 0, &[Mutex]),
     ("--trace", |given| given.trace.is_some(), &[Mutex, Election]),
     ("--diagram", |given| given.diagram.is_some(), &[Mutex, Election]),
     ("--latency", |given| given.network.latency.is_some(), &[Mutex, Election]),
     ("--regions", |given| !given.network.regions.is_empty(), &[Mutex, Election]),
     ("--matrix", |given| given.network.matrix.is_some(), &[Mutex, Election]),
     ("--reorder", |given| given.network.reorder, &[Mutex, Election]),
-    ("--pace", |given| given.network.pace > 0, &[Mutex, Election]),
     ("--loss", |given| given.network.loss != 0.0, &[Mutex, Election]),
     ("--duplication", |given| given.network.duplication != 0.0, &[Mutex, Election]),
     ("--partition", |given| !given.network.partition.is_empty(), &[Mutex, Election]),
@@ -55,6 +56,10 @@ const OPTIONS: [Fit; 31] = [
     ("--flags", |given| given.flags.is_some(), &[Daemon]),
     ("--max-steps", |given| given.max_steps.is_some(), &[Daemon]),
 ];
+
+/// Options instead of which an election has others.
+const WORKLOAD: [&str; 7] =
+    ["--entries", "--warm-up", "--load", "--gap", "--who", "--hold", "--requests"];
 
 /// Refuses the first option that does not fit, and says what would.
 pub(super) fn refuse(arguments: &Arguments, about: &About, run: Run) -> Result<()> {
@@ -69,8 +74,12 @@ pub(super) fn refuse(arguments: &Arguments, about: &About, run: Run) -> Result<(
             "{option} does not go with a daemon: it runs until the ring settles, without messages; \
              see daemon=messages"
         ),
-        (Election, _) => format!(
+        (Election, _) if WORKLOAD.contains(option) => format!(
             "{option} is not for {name}: an election takes --starters and --crashed instead"
+        ),
+        (Election, _) => format!(
+            "{option} is not for {name}: it is about who is in a critical section, and an election \
+             has none"
         ),
         (Mutex, _) => format!(
             "{option} is for elections; {name} is none (a process can be stopped by --crash \
