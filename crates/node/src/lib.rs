@@ -44,6 +44,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     net::SocketAddr,
     sync::Arc,
+    time::Duration,
 };
 
 use mutua_brain::{Brain, Member, Seat};
@@ -137,8 +138,13 @@ impl Node {
 
     /// Stops the node, and waits until its ports and its directory are free again.
     pub async fn stop(mut self) {
+        let disk = self.shared.disk();
         self.shared.stop("it was told to");
         self.tasks.shutdown().await;
+        // An epoch may still be on its way to the disk, on a thread of its own.
+        while disk.strong_count() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     /// Waits until the node is in a view, so that locks are granted.
