@@ -7,14 +7,11 @@ mod record;
 
 pub(crate) use record::read as read_records;
 
-use std::{cell::RefCell, future::poll_fn, pin::pin, rc::Rc, time::Duration};
+use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use futures_util::future::try_join_all;
-use tokio::{
-    io::{AsyncBufReadExt, BufReader, Stdin},
-    task::yield_now,
-};
+use tokio::io::{AsyncBufReadExt, BufReader, Stdin};
 
 use crate::{
     clients::{
@@ -134,8 +131,6 @@ async fn pairs<L: Lock>(lock: &mut L, end: u64) -> Result<Done> {
         done.pair_ns.push(took);
         done.pairs += u64::from(batch);
         batch = if took < SHORT.as_nanos() as f64 { BATCH } else { 1 };
-        // Entering again where the token is waits for nothing, and the node must live too.
-        yield_now().await;
     }
     done.pairs_ns = now() - begun;
     Ok(done)
@@ -152,7 +147,6 @@ async fn fresh<L: Lock>(lock: &mut L, end: u64) -> Result<Done> {
         lock.unlock().await?;
         done.pair_ns.push((now() - from) as f64);
         done.pairs += 1;
-        yield_now().await;
     }
     done.pairs_ns = now() - begun;
     Ok(done)
@@ -171,7 +165,6 @@ async fn contend<L: Lock>(
         let name = u64::try_from(task * spec.processes + spec.me + 1)?;
         loops.push(enter_again(lock, name, inside, board.try_clone()?, Rc::clone(&met), end));
     }
-    // Not as tasks of a local set: it would poll one that yields again before it looks elsewhere.
     let (mut kept, all): (Vec<L>, Vec<_>) = try_join_all(loops).await?.into_iter().unzip();
     for lock in &mut kept {
         lock.finish().await?;
@@ -182,7 +175,8 @@ async fn contend<L: Lock>(
     Ok(Done { met: met.take(), ..Done::default() })
 }
 
-/// One contender's loop: wants in, notes, stays, notes, leaves.
+/// One contender's loop, the same for every system: wants in, notes, stays, notes, leaves, and wants
+/// in again at once. Whether others get their turn is for the lock to see to.
 async fn enter_again<L: Lock>(
     mut lock: L,
     me: u64,
@@ -197,7 +191,7 @@ async fn enter_again<L: Lock>(
         if wanted >= end {
             return Ok((lock, records));
         }
-        let waited = lock_and_see(&mut lock).await?;
+        lock.lock().await?;
         let entered = now();
         // What comes after the end does not count, so that the end needs no order.
         let counts = entered < end;
@@ -213,29 +207,5 @@ async fn enter_again<L: Lock>(
         let (left, fence) = (now(), lock.fence());
         lock.unlock().await?;
         records.push(Record { wanted, entered, left, fence });
-        if !waited {
-            let_others_run().await;
-        }
     }
-}
-
-/// Waits until it is inside. Says whether it had to wait.
-async fn lock_and_see<L: Lock>(lock: &mut L) -> Result<bool> {
-    let mut locking = pin!(lock.lock());
-    let mut waited = false;
-    poll_fn(|context| {
-        let polled = locking.as_mut().poll(context);
-        waited |= polled.is_pending();
-        polled
-    })
-    .await?;
-    Ok(waited)
-}
-
-/// Somebody who got in without waiting has given nobody else a chance: neither the tasks of this
-/// process, through which it hears that others want in, nor, where there are fewer cores than
-/// contenders, the others, which could not even ask until the kernel's time slice is over.
-async fn let_others_run() {
-    yield_now().await;
-    std::thread::yield_now();
 }

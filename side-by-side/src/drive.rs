@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::{
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     only: Vec<String>,
 
     /// How often everything is measured; medians are shown [default: 3, quick: 1].
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
 
     /// Go on with what an earlier run has left in the directory.
@@ -55,7 +55,8 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: &Options) -> Result<bool> {
     let begun = Instant::now();
     let systems = chosen(options);
-    fs::create_dir_all(&options.out)?;
+    let place = &options.out;
+    fs::create_dir_all(place).with_context(|| format!("cannot write to {}", place.display()))?;
     let results = options.out.join("results.jsonl");
     if !options.resume {
         for file in ["results.jsonl", "halves.json", "meta.json"] {
@@ -63,8 +64,13 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
         }
     }
     let meta = options.out.join("meta.json");
-    if !meta.exists() {
-        write_json(&meta, &Meta::gather(options.quick))?;
+    match report::read_meta(place)? {
+        None => write_json(&meta, &Meta::gather(options.quick))?,
+        Some(meta) if meta.quick == options.quick => {}
+        Some(_) => bail!(
+            "{} has a run of the other kind: resume it as it was begun, with or without --quick",
+            place.display()
+        ),
     }
     let left = left(options, &systems, &read_pieces(&results)?);
     let over = || options.at_most.is_some_and(|most| begun.elapsed().as_secs() >= most);
@@ -75,7 +81,7 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
             break;
         }
         say_progress(begun, done, left.len(), *round, system);
-        let lengths = if options.quick { Lengths::quick() } else { Lengths::full(*round) };
+        let lengths = if options.quick { Lengths::quick() } else { Lengths::full() };
         let piece = piece::measure(system, *round, &lengths).await;
         say_result(&piece);
         append(&results, &piece)?;

@@ -16,7 +16,8 @@ pub(crate) static MUTUA: Guarantees = Guarantees {
     durable: "No: who is inside is in memory. On disk is only the number of the view, written once \
               when the members meet, so that fencing tokens grow through restarts.",
     fair: "Yes: a queue in each node, the algorithm's order between nodes, at most 16 clients of \
-           one node in a row.",
+           one node in a row once another's request has been read; who enters without waiting \
+           reads what has arrived after at most 128 entries.",
     survives: "Nothing yet without waiting: all members of the fixed list must be there for a lock \
                to be granted. When one is lost, who is inside stays inside, and others wait until \
                it is back.",

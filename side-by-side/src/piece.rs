@@ -43,21 +43,22 @@ pub(crate) struct Lengths {
     pub(crate) alone: Duration,
     pub(crate) fresh: Duration,
     pub(crate) empty: [Duration; 3],
-    /// For those of (c) that are measured in every round, and for those in the first one only.
+    /// None where it is zero.
     pub(crate) long: [Duration; 3],
     pub(crate) names: Duration,
 }
 
 impl Lengths {
-    pub(crate) fn full(round: u32) -> Self {
+    /// Three rounds of these take some 20 minutes.
+    pub(crate) fn full() -> Self {
         let ms = Duration::from_millis;
-        let once = if round == 1 { ms(2500) } else { Duration::ZERO };
         Self {
             alone: ms(600),
-            fresh: ms(500),
-            empty: [ms(1200), ms(1200), ms(2000)],
-            long: [ms(2500), once, once],
-            names: ms(600),
+            fresh: ms(400),
+            empty: [ms(1200), ms(1000), ms(1500)],
+            // About 16 and 12 entries.
+            long: [ms(2000), ms(1500), ms(1500)],
+            names: ms(500),
         }
     }
 

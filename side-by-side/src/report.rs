@@ -35,8 +35,14 @@ pub(crate) fn write(directory: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What the results in the directory begin with, if there are any.
+pub(crate) fn read_meta(directory: &Path) -> Result<Option<Meta>> {
+    read_json(&directory.join("meta.json"))
+}
+
 fn read(directory: &Path) -> Result<Summary> {
-    let meta: Meta = read_json(&directory.join("meta.json"))?.context("nothing was measured")?;
+    let nothing = || format!("nothing was measured in {}", directory.display());
+    let meta = read_meta(directory)?.with_context(nothing)?;
     let pieces = read_pieces(&directory.join("results.jsonl"))?;
     let halves: Option<Halves> = read_json(&directory.join("halves.json"))?;
     Ok(summary::summarise(meta, &pieces, halves))

@@ -4,7 +4,7 @@ use std::{fmt::Debug, hash::Hash};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Fields, Time};
+use crate::{Fields, Renaming, Time};
 
 /// A message of one algorithm. The clock that travels with every message is not part of it: see
 /// [`Process`](crate::Process).
@@ -22,4 +22,8 @@ pub trait Message:
 
     /// Shows every clock reading it carries, so that a checker can shift them all alike.
     fn times(&mut self, _visit: &mut dyn FnMut(&mut Time)) {}
+
+    /// Gives every process it names its new name, where
+    /// [`Mutex::is_symmetric`](crate::Mutex::is_symmetric) allows it.
+    fn rename(&mut self, _renaming: &Renaming) {}
 }

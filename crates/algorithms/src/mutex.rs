@@ -4,7 +4,7 @@ use std::{fmt::Debug, hash::Hash};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{About, Fields, Message, NodeId, Outbox, Stamp, Start, StartError, Time};
+use crate::{About, Fields, Message, NodeId, Outbox, Renaming, Stamp, Start, StartError, Time};
 
 /// One process of a mutual exclusion algorithm.
 ///
@@ -73,6 +73,17 @@ pub trait Mutex: Clone + Debug + Eq + Hash + Send + Sync + Sized + 'static {
 
     /// Shows every clock reading in the state, so that a checker can shift them all alike.
     fn times(&mut self, _visit: &mut dyn FnMut(&mut Time)) {}
+
+    /// Whether the processes can take each other's names like this and nothing else changes: no id
+    /// breaks a tie or says who is next, and the structure stays the same. A checker may then take
+    /// systems for one that differ by names only. Who says yes writes [`rename`](Self::rename), and
+    /// [`Message::rename`] where messages carry ids.
+    fn is_symmetric(_start: &Start, _renaming: &Renaming) -> bool {
+        false
+    }
+
+    /// Gives every process in the state its new name.
+    fn rename(&mut self, _renaming: &Renaming) {}
 }
 
 /// Where a client stands; it goes round in this order.

@@ -1,6 +1,6 @@
 //! A machine with its Lamport clock: what every driver drives.
 
-use crate::{Fence, Mutex, NodeId, Outbox, Phase, Stamp, Start, Time};
+use crate::{Fence, Mutex, NodeId, Outbox, Phase, Renaming, Stamp, Start, Time};
 
 /// One process: a machine and the one clock that serves timestamps, ordering and fence.
 ///
@@ -122,6 +122,13 @@ impl<M: Mutex> Process<M> {
     pub fn map_times(&mut self, map: &mut dyn FnMut(&mut Time)) {
         map(&mut self.time);
         self.machine.times(map);
+    }
+
+    /// Gives this process and all in its state their new names, its messages' being renamed alike.
+    /// For checkers, where [`Mutex::is_symmetric`] allows it.
+    pub fn rename(&mut self, renaming: &Renaming) {
+        self.me = renaming.of(self.me);
+        self.machine.rename(renaming);
     }
 
     fn rise_above(&mut self, sent: Time) {

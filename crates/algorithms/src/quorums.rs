@@ -11,7 +11,7 @@ mod majority;
 mod plane;
 mod tree;
 
-use crate::{NodeId, StartError};
+use crate::{NodeId, Renaming, StartError};
 
 pub use check::QuorumFault;
 
@@ -86,6 +86,15 @@ impl Quorums {
     /// Whether `member` is in the quorum of `node`; nobody outside the system is in any.
     pub fn contains(&self, node: NodeId, member: NodeId) -> bool {
         self.of.get(node.index()).is_some_and(|quorum| quorum.binary_search(&member).is_ok())
+    }
+
+    /// Whether everyone has the same quorum under the new names.
+    pub(crate) fn is_kept_by(&self, renaming: &Renaming) -> bool {
+        (0..self.nodes()).map(NodeId).all(|node| {
+            let (old, new) = (self.of(node), self.of(renaming.of(node)));
+            old.len() == new.len()
+                && old.iter().all(|&member| self.contains(renaming.of(node), renaming.of(member)))
+        })
     }
 
     /// How many quorums there are: one per process.

@@ -7,7 +7,7 @@ mod parents;
 #[cfg(test)]
 mod tests;
 
-use crate::{NodeId, StartError};
+use crate::{NodeId, Renaming, StartError};
 
 /// The shape of a tree.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -125,6 +125,13 @@ impl Tree {
     /// The greatest distance there is.
     pub fn diameter(&self) -> u32 {
         self.diameter
+    }
+
+    /// Whether the same are neighbours under their new names.
+    pub(crate) fn is_kept_by(&self, renaming: &Renaming) -> bool {
+        let nodes = (0..self.nodes()).map(NodeId).filter(|&node| node != ROOT);
+        let mut edges = nodes.map(|node| (node, self.parent[node.index()]));
+        edges.all(|(a, b)| self.are_adjacent(renaming.of(a), renaming.of(b)))
     }
 
     fn parent_of(&self, node: NodeId) -> Option<NodeId> {

@@ -8,6 +8,11 @@ pub struct Limits {
     /// How many clients of one node may be inside one after the other before other nodes get their
     /// turn.
     pub run: u32,
+    /// How many clients of one node may get inside without waiting before the node reads its links:
+    /// who has the token enters with a direct call, in which nothing is read. It begins with one
+    /// when the lock has come from elsewhere, and doubles up to this. For the shell; the brain does
+    /// not know when it is called.
+    pub at_once: u32,
     /// How long a link may be down before its member counts as lost and the view ends.
     pub lost_after: Duration,
     /// How often two nodes hear of each other when they have nothing to say.
@@ -28,6 +33,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             run: 16,
+            at_once: 128,
             lost_after: Duration::from_secs(2),
             heartbeat: Duration::from_millis(500),
             backlog: 100_000,

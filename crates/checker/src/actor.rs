@@ -2,7 +2,9 @@
 
 use std::{fmt::Debug, hash::Hash};
 
-use mutua_algorithms::{Election, Message, Mutex, NodeId, Outbox, Phase, Process, Time, Timer};
+use mutua_algorithms::{
+    Election, Message, Mutex, NodeId, Outbox, Phase, Process, Renaming, Time, Timer,
+};
 
 /// Something that happens at a process without a message.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -81,6 +83,9 @@ pub(crate) trait Actor: Clone + Debug + Eq + Hash + Send + Sync + 'static {
 
     /// Maps every clock reading.
     fn map_times(&mut self, map: &mut dyn FnMut(&mut Time));
+
+    /// Gives every process its new name, where names decide nothing.
+    fn rename(&mut self, renaming: &Renaming);
 }
 
 /// A process of a mutual exclusion algorithm and its client.
@@ -163,6 +168,10 @@ impl<M: Mutex> Actor for Client<M> {
 
     fn map_times(&mut self, map: &mut dyn FnMut(&mut Time)) {
         self.process.map_times(map);
+    }
+
+    fn rename(&mut self, renaming: &Renaming) {
+        self.process.rename(renaming);
     }
 }
 
@@ -277,6 +286,10 @@ impl<E: Election> Actor for Elector<E> {
     }
 
     fn map_times(&mut self, _map: &mut dyn FnMut(&mut Time)) {}
+
+    fn rename(&mut self, _renaming: &Renaming) {
+        unreachable!("who is elected is a matter of names")
+    }
 }
 
 fn bit(timer: Timer) -> u8 {

@@ -8,12 +8,13 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use mutua_algorithms::{Effect, Fields, Links, Message, NodeId, Outbox, Time};
+use mutua_algorithms::{Effect, Fields, Links, Message, NodeId, Outbox, Renaming, Time};
 
 use crate::{
     actor::{Actor, Event, Look},
     ghost::{Ghost, Happened},
     intern::Interner,
+    symmetry::Symmetry,
 };
 
 /// The number of the outbox that holds nothing.
@@ -102,6 +103,19 @@ pub(crate) struct Seen {
     pub(crate) answered: BTreeSet<(&'static str, &'static str)>,
 }
 
+impl Seen {
+    /// What has happened to one has happened to all that could have its name.
+    pub(crate) fn rename(&self, symmetries: &[Symmetry]) -> Self {
+        let mut all = self.clone();
+        for Symmetry { renaming, .. } in symmetries {
+            all.entered.extend(self.entered.iter().map(|&node| renaming.of(node)));
+            let arrived = self.arrived.iter().map(|&(kind, node)| (kind, renaming.of(node)));
+            all.arrived.extend(arrived);
+        }
+        all
+    }
+}
+
 /// The situations of one system, whatever its algorithm.
 pub(crate) trait Catalogue: Send {
     /// The start: one local situation and one outbox for each process.
@@ -123,6 +137,9 @@ pub(crate) trait Catalogue: Send {
     /// The same with all readings lower by so much.
     fn shift_local(&mut self, local: u32, by: u64) -> u32;
     fn shift_outbox(&mut self, outbox: u32, by: u64) -> u32;
+    /// The same under new names.
+    fn rename_local(&mut self, local: u32, renaming: &Renaming) -> u32;
+    fn rename_outbox(&mut self, outbox: u32, renaming: &Renaming) -> u32;
     fn words(&self, packet: u32) -> Words;
     /// The same message without its ghost.
     fn bare(&mut self, packet: u32) -> u32;
@@ -284,6 +301,16 @@ impl<A: Actor> CatalogueOf<A> {
 
     fn packets_in(&self, outbox: u32) -> impl Iterator<Item = &Packet<A::Message>> {
         self.open(outbox).into_iter().flatten().map(|packet| self.packets.get(packet))
+    }
+
+    fn rename_packet(&mut self, packet: u32, renaming: &Renaming) -> u32 {
+        let mut renamed = self.packets.get(packet).clone();
+        renamed.from = renaming.of(renamed.from);
+        renamed.ghost = self.rules.ghost.rename_sent(renamed.ghost, renaming);
+        if let Some(message) = &mut renamed.message {
+            message.rename(renaming);
+        }
+        self.packets.id(renamed)
     }
 
     fn tell(&mut self, local: u32, to: NodeId) -> Outcome {
@@ -451,6 +478,23 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
                 message.times(&mut |time| sink(time, by));
             }
         })
+    }
+
+    fn rename_local(&mut self, local: u32, renaming: &Renaming) -> u32 {
+        let Local { me, mut actor, ghost } = self.locals.get(local).clone();
+        actor.rename(renaming);
+        let ghost = self.rules.ghost.rename_kept(ghost, renaming);
+        self.locals.id(Local { me: renaming.of(me), actor, ghost })
+    }
+
+    fn rename_outbox(&mut self, outbox: u32, renaming: &Renaming) -> u32 {
+        let old = self.open(outbox);
+        let mut new = vec![Vec::new(); old.len()];
+        for (to, link) in old.into_iter().enumerate() {
+            let renamed = link.into_iter().map(|packet| self.rename_packet(packet, renaming));
+            new[renaming.of(NodeId::from(to)).index()] = renamed.collect();
+        }
+        self.close(new)
     }
 
     fn words(&self, packet: u32) -> Words {

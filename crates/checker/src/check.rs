@@ -54,8 +54,6 @@ pub struct Report {
     pub verdicts: Vec<Verdict>,
     /// What happened at all, so that a vacuous model is noticed.
     pub goals: Vec<Goal>,
-    /// How states were merged.
-    pub reductions: Vec<&'static str>,
 }
 
 /// One search.
@@ -75,6 +73,11 @@ pub struct Search {
     pub bytes: usize,
     /// Why it ended before everything was seen, if it did.
     pub stopped: Option<Stop>,
+    /// Where it ended at a limit: every run of fewer steps than this was looked at. None where
+    /// orders of steps were left out, since the one that stands for a run may be longer.
+    pub covered: Option<usize>,
+    /// How states were merged and steps left out.
+    pub reductions: Vec<String>,
 }
 
 impl Search {
@@ -131,12 +134,14 @@ pub fn check(task: &Task, progress: &mut dyn FnMut(&Progress)) -> Result<Report,
         return Ok(report);
     }
     let wanted = properties(task, about);
-    let mut checker = Checker { task, about, progress, report: Report::new(task, about) };
+    let mut checker = Checker { task, about, progress, report: Report::default() };
     let plain: Vec<_> = wanted.iter().copied().filter(|&claim| ghost(claim).is_none()).collect();
     if !plain.is_empty() {
         checker.check_group(Ghost::None, &plain)?;
     }
-    for &claim in &wanted {
+    // The cheapest first: what does not fit then keeps nothing else from being decided.
+    let by_price = [Claim::Fence, Claim::BoundedBypass, Claim::Ordering];
+    for claim in by_price.into_iter().filter(|claim| wanted.contains(claim)) {
         match ghost(claim) {
             Some(_) if checker.gives_up() => checker.leave_open(claim),
             Some(ghost) => checker.check_group(ghost, &[claim])?,
@@ -158,6 +163,21 @@ fn ghost(claim: Claim) -> Option<Ghost> {
         | Claim::Convergence
         | Claim::Agreement
         | Claim::Termination => None,
+    }
+}
+
+/// All that can be checked of an algorithm of this kind, but for Dijkstra's ring under a daemon.
+pub fn checkable(kind: Kind) -> &'static [Claim] {
+    match kind {
+        Kind::Mutex => &[
+            Claim::Safety,
+            Claim::DeadlockFree,
+            Claim::Liveness,
+            Claim::Fence,
+            Claim::Ordering,
+            Claim::BoundedBypass,
+        ],
+        Kind::Election => &[Claim::Agreement, Claim::Termination],
     }
 }
 
@@ -202,40 +222,61 @@ impl Checker<'_> {
         }
         let reduced = self.task.reduction == Reduction::All;
         let delays = self.task.limits.delays;
-        let build = Build { ghost, shift: reduced, partial_order: reduced, delays };
-        let mut model = Model::new(&self.task.name, &self.task.system, build)?;
-        let first = self.task.first;
+        // Within so many steps, every run is meant, and not one that stands for it and is longer.
+        let partial_order = reduced && self.task.limits.depth.is_none();
+        let build = Build { ghost, shift: reduced, symmetry: reduced, partial_order, delays };
         let mut properties = claims.iter().fold(PANIC, |all, &claim| all | bit(claim));
         if ghost != Ghost::None {
             // What a ghost is looked for in may be broken in other ways; those are found without.
             properties = claims.iter().fold(0, |all, &claim| all | bit(claim));
         }
-        let wanted = Wanted { properties, first };
-        let mut reached = search(&model, wanted, &self.task.limits, self.progress);
-        if model.partial_order && reached.stopped.is_none() && cycles::go_round(&model, &reached) {
-            // Where runs can go round, a step could be put off for ever.
-            let build = Build { partial_order: false, ..build };
-            model = Model::new(&self.task.name, &self.task.system, build)?;
-            let seconds = reached.seconds;
-            drop(reached);
-            reached = search(&model, wanted, &self.task.limits, self.progress);
-            reached.seconds += seconds;
-        } else if model.partial_order {
-            self.report
-                .reductions
-                .push("orders of steps that commute (safety, deadlock, liveness)");
-        }
+        let wanted = Wanted { properties, first: self.task.first };
+        let (model, mut reached) = self.search_reduced(build, wanted)?;
         reached.stopped = reached.stopped.or(delays.map(Stop::Delays));
-        self.record_search(claims, &reached);
+        self.record_search(&model, claims, &reached);
         for &claim in claims {
             let verdict = self.judge(&model, &reached, claim)?;
             self.report.verdicts.push(verdict);
         }
         if ghost == Ghost::None {
             self.judge_panic(&model, &reached)?;
-            self.report.goals = self.goals(model.catalogue().seen());
+            let seen = model.catalogue().seen().rename(&model.symmetries);
+            self.report.goals = self.goals(&seen);
         }
         Ok(())
+    }
+
+    /// Searches with what is merged and left out, and if that does not decide, with less.
+    fn search_reduced(
+        &mut self,
+        build: Build,
+        wanted: Wanted,
+    ) -> Result<(Model, Reached), StartError> {
+        let model = Model::new(&self.task.name, &self.task.system, build)?;
+        let reached = search(&model, wanted, &self.task.limits, self.progress);
+        let over = reached.stopped.is_none();
+        let left_out = model.partial_order || !model.symmetries.is_empty();
+        if !over || !left_out {
+            return Ok((model, reached));
+        }
+        let goes_round = cycles::go_round(&model, &reached);
+        // Where runs can go round, a step could be put off for ever; and behind a broken property
+        // nothing was looked at, so that another may lie behind an order that was left out.
+        let partial_order = build.partial_order && !goes_round && reached.cut == 0;
+        // Who waits for ever in a circle must keep its name there; with a ghost nobody asks that.
+        let symmetry = build.symmetry && (!goes_round || build.ghost != Ghost::None);
+        let enough =
+            (!model.partial_order || partial_order) && (model.symmetries.is_empty() || symmetry);
+        if enough {
+            return Ok((model, reached));
+        }
+        let seconds = reached.seconds;
+        drop((model, reached));
+        let build = Build { partial_order, symmetry, ..build };
+        let model = Model::new(&self.task.name, &self.task.system, build)?;
+        let mut reached = search(&model, wanted, &self.task.limits, self.progress);
+        reached.seconds += seconds;
+        Ok((model, reached))
     }
 
     /// Random runs for a group of properties: they can break one, but decide none that holds.
@@ -255,6 +296,8 @@ impl Checker<'_> {
             seconds: walked.seconds,
             bytes: 0,
             stopped: Some(Stop::Walked(walked.runs)),
+            covered: None,
+            reductions: Vec::new(),
         });
         for &claim in claims {
             let found = walked.found.iter().find(|(property, _)| *property == bit(claim));
@@ -273,15 +316,19 @@ impl Checker<'_> {
         self.about.claims_with(&self.task.system.setup.settings).contains(&claim)
     }
 
-    fn record_search(&mut self, claims: &[Claim], reached: &Reached) {
+    fn record_search(&mut self, model: &Model, claims: &[Claim], reached: &Reached) {
+        let depth = reached.depths.len().saturating_sub(1);
+        let at_limit = reached.stopped.is_some_and(Stop::is_depth_known);
         self.report.searches.push(Search {
             properties: claims.iter().map(|claim| claim.name()).collect(),
             states: reached.states(),
             steps: reached.steps,
-            depth: reached.depths.len().saturating_sub(1),
+            depth,
             seconds: reached.seconds,
             bytes: reached.bytes(),
             stopped: reached.stopped,
+            covered: (at_limit && !model.partial_order).then_some(depth),
+            reductions: model.reductions(),
         });
     }
 
@@ -434,15 +481,5 @@ impl Task {
     pub(crate) fn processes(&self) -> Result<usize, StartError> {
         let build = Build::plain(Ghost::None);
         Ok(Model::new(&self.name, &self.system, build)?.processes)
-    }
-}
-
-impl Report {
-    fn new(task: &Task, about: &About) -> Self {
-        let mut reductions = Vec::new();
-        if task.reduction == Reduction::All && about.uses_stamps && task.walks.is_none() {
-            reductions.push("shifts of all clocks");
-        }
-        Self { searches: Vec::new(), verdicts: Vec::new(), goals: Vec::new(), reductions }
     }
 }

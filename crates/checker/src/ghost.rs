@@ -3,7 +3,7 @@
 //! A ghost is a few bits beside each process and on each message under way. Each multiplies the
 //! states by little, so a property that needs one is searched for by itself.
 
-use mutua_algorithms::NodeId;
+use mutua_algorithms::{NodeId, Renaming};
 
 use crate::{
     actor::Event,
@@ -99,6 +99,32 @@ impl Ghost {
             Self::Bypass => ghost,
         }
     }
+}
+
+/// The same ghosts under new names.
+impl Ghost {
+    pub(crate) fn rename_kept(self, ghost: u32, renaming: &Renaming) -> u32 {
+        match self {
+            Self::None | Self::Fence => ghost,
+            Self::Ordering => {
+                let known = rename(ghost & ((1 << BEFORE_OURS) - 1), renaming);
+                known | (rename(ghost >> BEFORE_OURS, renaming) << BEFORE_OURS)
+            }
+            Self::Bypass => rename(ghost, renaming),
+        }
+    }
+
+    pub(crate) fn rename_sent(self, ghost: u32, renaming: &Renaming) -> u32 {
+        match self {
+            Self::None | Self::Fence | Self::Bypass => ghost,
+            Self::Ordering => rename(ghost, renaming),
+        }
+    }
+}
+
+fn rename(set: u32, renaming: &Renaming) -> u32 {
+    let members = (0..32).map(NodeId).filter(|&node| set & bit(node) != 0);
+    members.fold(0, |all, node| all | bit(renaming.of(node)))
 }
 
 fn fence(ghost: u32, happened: Happened, entered: bool) -> After {

@@ -16,13 +16,14 @@ mod script;
 mod search;
 mod step;
 mod store;
+mod symmetry;
 mod system;
 pub mod table;
 mod trail;
 mod walk;
 
 pub use actor::Event;
-pub use check::{Goal, Reduction, Report, Search, Task, Verdict, check};
+pub use check::{Goal, Reduction, Report, Search, Task, Verdict, check, checkable};
 pub use limits::{Limits, Progress, Stop};
 pub use script::{Scripted, name_of};
 pub use system::{Faults, System, Timers};

@@ -71,6 +71,15 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// Whether the search went through all states of one depth before it began the next, up to a
+    /// limit.
+    pub(crate) fn is_depth_known(self) -> bool {
+        match self {
+            Self::States | Self::Memory | Self::Time | Self::Depth => true,
+            Self::Delays(_) | Self::Found | Self::Walked(_) => false,
+        }
+    }
+
     /// The reason in words.
     pub fn words(self) -> String {
         match self {

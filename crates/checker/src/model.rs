@@ -12,6 +12,7 @@ use crate::{
     budget::budget,
     catalogue::{AtStart, Catalogue, CatalogueOf, Rules},
     ghost::Ghost,
+    symmetry::{self, Symmetry},
     system::{System, Timers},
 };
 
@@ -38,6 +39,9 @@ pub(crate) struct Model {
     pub(crate) timers: Timers,
     /// Whether a state is one with all that differ from it by a shift of all clocks.
     pub(crate) shift: bool,
+    /// The renamings of processes that change nothing; a state is one with all that they make of
+    /// it.
+    pub(crate) symmetries: Vec<Symmetry>,
     /// Whether of steps that commute some orders are left out.
     pub(crate) partial_order: bool,
     /// Whether every step but the first in a fixed order costs delays.
@@ -55,6 +59,8 @@ pub(crate) struct Build {
     pub(crate) ghost: Ghost,
     /// Merge states that differ by a shift of all clocks.
     pub(crate) shift: bool,
+    /// Merge states that differ by names, where names decide nothing.
+    pub(crate) symmetry: bool,
     /// Leave out orders of steps that commute.
     pub(crate) partial_order: bool,
     /// How often a step may be put off, if that is limited.
@@ -64,7 +70,7 @@ pub(crate) struct Build {
 impl Build {
     /// Every state counts.
     pub(crate) fn plain(ghost: Ghost) -> Self {
-        Self { ghost, shift: false, partial_order: false, delays: None }
+        Self { ghost, shift: false, symmetry: false, partial_order: false, delays: None }
     }
 }
 
@@ -85,7 +91,20 @@ impl Model {
             process.begin(&mut out);
             (Client::new(process, system.entries_of(me)), sends(&mut out))
         });
-        Self::of(M::ABOUT, system, build, &start, actors.collect())
+        let mut model = Self::of(M::ABOUT, system, build, &start, actors.collect())?;
+        // Where delays are counted the order of ids decides what is put off.
+        if build.symmetry && build.delays.is_none() {
+            let alike = |a: NodeId, b: NodeId| system.entries_of(a) == system.entries_of(b);
+            model.symmetries = symmetry::group(model.processes, |renaming| {
+                start.all().all(|node| alike(node, renaming.of(node)))
+                    && M::is_symmetric(&start, renaming)
+            });
+            model.keep_start();
+        }
+        // One of the two is enough: which orders are left out may depend on which state stands for
+        // its renamings, and the count would depend on which worker is faster.
+        model.partial_order &= model.symmetries.is_empty();
+        Ok(model)
     }
 
     /// The catalogue, for what no worker has looked up yet.
@@ -95,7 +114,29 @@ impl Model {
 
     /// Whether some states stand for several.
     pub(crate) fn is_reduced(&self) -> bool {
-        self.shift || self.partial_order
+        self.shift || self.partial_order || !self.symmetries.is_empty()
+    }
+
+    /// How states are merged and steps left out, in words.
+    pub(crate) fn reductions(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        if self.shift {
+            words.push("shifts of all clocks".to_owned());
+        }
+        if !self.symmetries.is_empty() {
+            words.push(format!("symmetry ({} renamings)", self.symmetries.len() + 1));
+        }
+        if self.partial_order {
+            words.push("orders of steps that commute".to_owned());
+        }
+        words
+    }
+
+    /// Keeps the renamings that map the start to itself: they are a group too.
+    fn keep_start(&mut self) {
+        let mut symmetries = std::mem::take(&mut self.symmetries);
+        symmetries.retain(|symmetry| symmetry.rename(self, &self.start) == self.start);
+        self.symmetries = symmetries;
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -140,13 +181,13 @@ impl Model {
             ghost: build.ghost,
             timers: system.timers,
             shift: build.shift && about.uses_stamps,
-            // Only where what happens at one process is nobody else's business: a ghost is swept
-            // everywhere, a fault is one of a common number, a timer waits for all links.
+            symmetries: Vec::new(),
+            // Only where what happens at one process is nobody else's business: a timer waits for
+            // all links.
             partial_order: build.partial_order
                 && links == Links::Fifo
-                && build.ghost == Ghost::None
                 && about.kind == Kind::Mutex
-                && !has_budget,
+                && build.delays.is_none(),
             delayed: build.delays.is_some(),
             has_budget,
             highest_wins: start.settings().get("takeover") != Some("no")

@@ -41,6 +41,8 @@ fn settles(task: &Task, processes: u32, k: u32, daemon: Daemon) -> Report {
         seconds: began.elapsed().as_secs_f64(),
         bytes: graph.bytes(),
         stopped: None,
+        covered: None,
+        reductions: Vec::new(),
     };
     let claims = Dijkstra::ABOUT.claims_with(&task.system.setup.settings);
     let verdict = Verdict {

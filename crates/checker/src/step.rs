@@ -1,5 +1,7 @@
 //! One step of a system: from a state, as numbers, to all that can follow it.
 
+mod order;
+
 use mutua_algorithms::{Claim, NodeId};
 
 use crate::{
@@ -13,8 +15,12 @@ use crate::{
     intern::Memo,
     known::{Shifts, Table, put},
     model::{Broken, Model, PANIC, bit},
+    symmetry::Orbits,
     system::Timers,
 };
+
+/// All receivers, one bit each.
+const EVERYBODY: u16 = u16::MAX;
 
 /// What happens in a step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -73,6 +79,7 @@ pub(crate) struct Stepper<'a> {
     spreading: Vec<Option<bool>>,
     targets: Vec<Option<u16>>,
     shifts: Shifts,
+    orbits: Orbits,
     next: Vec<u32>,
 }
 
@@ -90,6 +97,7 @@ impl<'a> Stepper<'a> {
             spreading: Vec::new(),
             targets: Vec::new(),
             shifts: Shifts::new(),
+            orbits: Orbits::new(),
             next: Vec::new(),
         }
     }
@@ -126,84 +134,21 @@ impl<'a> Stepper<'a> {
     fn expand_freely(&mut self, state: &[u32], mut visit: impl FnMut(Step<'_>)) {
         let mut next = std::mem::take(&mut self.next);
         next.resize(state.len(), 0);
-        if self.model.partial_order
-            && let Some(node) = self.saturated(state)
-        {
-            self.expand_one(state, node, &mut next, &mut visit);
-            self.next = next;
-            return;
-        }
-        for node in 0..self.model.processes {
-            self.expand_moves(state, node, &mut next, &mut visit);
-        }
-        for node in 0..self.model.processes {
-            if state[self.model.processes + node] != EMPTY {
-                self.expand_deliveries(state, node, &mut next, &mut visit);
-            }
+        if !self.expand_some(state, &mut next, &mut visit) {
+            self.expand_all(state, &mut next, &mut visit);
         }
         self.next = next;
     }
 
-    /// A process that has a message under way from everybody else.
-    ///
-    /// What can happen there now is all that can happen there next, whatever the others do: links
-    /// keep order, so the others can only add behind. Their steps commute with its own. So it is
-    /// enough to take its steps now and all others later: every state at rest is still reached,
-    /// since nothing is at rest while these messages are under way; and two that are inside
-    /// together still are when a message has arrived somewhere. It must not be put off for ever,
-    /// so this is used only where no run goes round: a search whose steps lead in a circle is done
-    /// again in full. (Where no reduced run goes round no run does, since every run can be
-    /// reordered into a reduced one that is no shorter.)
-    fn saturated(&mut self, state: &[u32]) -> Option<usize> {
-        let processes = self.model.processes;
-        let mut targets = u16::MAX;
-        for node in 0..processes {
-            targets &= self.targets_of(state[processes + node]) | (1 << node);
+    fn expand_all(&mut self, state: &[u32], next: &mut [u32], visit: &mut impl FnMut(Step<'_>)) {
+        for node in 0..self.model.processes {
+            self.expand_moves(state, node, next, visit);
         }
-        let all = (1 << processes) - 1;
-        let found = (targets & all).trailing_zeros() as usize;
-        (found < processes).then_some(found)
-    }
-
-    /// The steps at one process.
-    fn expand_one(
-        &mut self,
-        state: &[u32],
-        node: usize,
-        next: &mut [u32],
-        visit: &mut impl FnMut(Step<'_>),
-    ) {
-        self.expand_moves(state, node, next, visit);
-        for from in 0..self.model.processes {
-            let outbox = self.model.processes + from;
-            for place in self.deliveries_of(state[outbox]) {
-                let Delivery { to, packet, rest, .. } = self.deliveries.items[place];
-                if usize::from(to) != node {
-                    continue;
-                }
-                let outcome = self.receive(state[node], packet);
-                next.copy_from_slice(state);
-                next[outbox] = rest;
-                let broken = self.apply(next, node, outcome);
-                let action = Action::Deliver { from: from as u8, to, packet };
-                visit(Step::new(action, next, outcome.effect, broken));
+        for node in 0..self.model.processes {
+            if state[self.model.processes + node] != EMPTY {
+                self.expand_deliveries(state, node, EVERYBODY, next, visit);
             }
         }
-    }
-
-    /// To whom an outbox holds something, one bit each.
-    fn targets_of(&mut self, outbox: u32) -> u16 {
-        if outbox == EMPTY {
-            return 0;
-        }
-        if let Some(Some(targets)) = self.targets.get(outbox as usize) {
-            return *targets;
-        }
-        let range = self.deliveries_of(outbox);
-        let deliveries = &self.deliveries.items[range];
-        let targets = deliveries.iter().fold(0, |all, delivery| all | (1 << delivery.to));
-        put(&mut self.targets, outbox, targets);
-        targets
     }
 
     fn expand_moves(
@@ -231,16 +176,21 @@ impl<'a> Stepper<'a> {
         }
     }
 
+    /// The deliveries from one process to some, one bit each.
     fn expand_deliveries(
         &mut self,
         state: &[u32],
         node: usize,
+        receivers: u16,
         next: &mut [u32],
         visit: &mut impl FnMut(Step<'_>),
     ) {
         let outbox = self.model.processes + node;
         for place in self.deliveries_of(state[outbox]) {
             let Delivery { to, packet, rest, twice } = self.deliveries.items[place];
+            if receivers & (1 << to) == 0 {
+                continue;
+            }
             let outcome = self.receive(state[to as usize], packet);
             let (from, effect) = (node as u8, outcome.effect);
             next.copy_from_slice(state);
@@ -254,6 +204,7 @@ impl<'a> Stepper<'a> {
             next.copy_from_slice(state);
             if self.pay(Cost::Duplicate, next) {
                 next[outbox] = twice;
+                self.normalise(next);
                 let action = Action::Duplicate { from, to, packet };
                 visit(Step::new(action, next, NOTHING, 0));
             }
@@ -353,11 +304,18 @@ impl<'a> Stepper<'a> {
         broken
     }
 
-    /// Lowers all clocks alike until the lowest reading is zero.
+    /// Makes of a state the one that stands for all that cannot be told apart from it.
     fn normalise(&mut self, next: &mut [u32]) {
-        if !self.model.shift {
-            return;
+        if self.model.shift {
+            self.sink(next);
         }
+        if !self.model.symmetries.is_empty() {
+            self.orbits.settle(self.model, next);
+        }
+    }
+
+    /// Lowers all clocks alike until the lowest reading is zero.
+    fn sink(&mut self, next: &mut [u32]) {
         let (locals, rest) = next.split_at_mut(self.model.processes);
         let outboxes = &mut rest[..self.model.processes];
         let lowest = self.shifts.lowest(self.model, locals, outboxes);

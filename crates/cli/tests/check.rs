@@ -84,9 +84,27 @@ fn merging_visits_fewer_states_and_finds_the_same() {
 }
 
 #[test]
+fn both_ways_are_compared_and_told() {
+    let report = json("check central --nodes 3 --reduction both");
+    assert!(report["states"].as_u64() < report["states_unreduced"].as_u64(), "{report}");
+    assert_eq!(report["states_unreduced"], 218);
+    let merged = report["reductions"].as_array().expect("a list");
+    assert!(merged.iter().any(|how| how == "symmetry (6 renamings)"), "{merged:?}");
+    let told = text("check lamport --nodes 2 --reduction both");
+    assert!(told.contains("merged: shifts of all clocks, orders of steps that commute"), "{told}");
+    assert!(told.contains("with nothing merged: 74 states"), "{told}");
+}
+
+#[test]
 fn a_limit_says_what_was_covered() {
     let told = text("check lamport --nodes 3 --entries 2 --max-states 20000 --reduction none");
     assert!(told.contains("the limit of states was reached; every run of fewer than"), "{told}");
+    // Where orders of steps are left out, depth is no measure of runs; so --depth leaves out none.
+    let told = text("check lamport --nodes 3 --entries 2 --max-states 20000");
+    assert!(told.contains("only some order of its steps"), "{told}");
+    let within = "check maekawa --nodes 4 --with corrections=no-failed --property deadlock-free";
+    let report = json(&format!("{within} --depth 15"));
+    assert_eq!(property(&report, "deadlock-free")["steps"], 14);
     let told = text("check maekawa --nodes 4 --delays 2");
     assert!(told.contains("only runs with at most 2 delays"), "{told}");
     assert!(told.contains("not decided"), "{told}");

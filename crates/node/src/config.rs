@@ -20,7 +20,8 @@
 //! quorums = "grid"
 //!
 //! [limits]
-//! run = 16
+//! run = 16                      # clients of one node in a row, while others wait
+//! at_once = 128                 # entries without waiting before the links are read
 //! lost_after = "2s"
 //! ```
 

@@ -23,7 +23,9 @@
 //! every earlier guard of the same name, through restarts of anybody, which the guarded resource
 //! should compare and refuse if it has seen a greater one.
 //!
-//! Who has the token enters again with a direct call under one lock, without a task switch.
+//! Who has the token enters again with a direct call under one lock, without a task switch. So that
+//! a loop of that does not keep others out, it lets the runtime read the links now and then; see
+//! [`Limits::at_once`].
 //!
 //! Tokio drives sockets, timers and waiting; everything that decides is in `mutua-brain`.
 
@@ -33,6 +35,7 @@ mod clock;
 mod config;
 mod disk;
 mod error;
+mod hearing;
 mod line;
 mod lock;
 mod network;
@@ -99,7 +102,7 @@ impl Node {
         };
         let mut brain = Brain::new(clock::now(), seat);
         first(&mut brain);
-        let shared = Arc::new(Shared::new(brain, disk, names));
+        let shared = Arc::new(Shared::new(brain, disk, names, config.limits.at_once));
         let mut tasks = JoinSet::new();
         tasks.spawn(shared::keep_time(Arc::clone(&shared)));
         network::spawn(&mut tasks, &shared, &config, me, listener);

@@ -2,7 +2,10 @@
 
 use std::{
     io,
-    sync::{Mutex, PoisonError, TryLockError},
+    sync::{
+        Mutex, PoisonError, TryLockError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -26,6 +29,8 @@ pub(crate) struct Line {
     out: Mutex<Out>,
     /// There is something to write.
     output: Notify,
+    /// Somebody who was let in goes first.
+    after_others: AtomicBool,
     /// It is to be closed.
     pub(crate) close: Notify,
 }
@@ -47,6 +52,7 @@ impl Line {
             writer,
             out: Mutex::default(),
             output: Notify::new(),
+            after_others: AtomicBool::new(false),
             close: Notify::new(),
         }
     }
@@ -66,6 +72,9 @@ impl Line {
                 return;
             }
         }
+        if !at_once {
+            self.after_others.store(true, Ordering::Relaxed);
+        }
         // What went wrong, if something did, the task will see too.
         self.output.notify_one();
     }
@@ -79,6 +88,11 @@ impl Line {
             };
             if done {
                 self.output.notified().await;
+                // A write takes as long as the rest of a hand-over: who was let in does not wait
+                // for it, and what it says if it leaves at once is written with it.
+                if self.after_others.swap(false, Ordering::Relaxed) {
+                    tokio::task::yield_now().await;
+                }
             } else {
                 self.writer.writable().await?;
             }

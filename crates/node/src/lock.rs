@@ -64,30 +64,63 @@ impl Lock {
     ///
     /// While not all members are there nobody gets in, and this waits until they are.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
-        match self.ask(Brain::acquire)? {
-            Answer::Granted { ticket, fence } => Ok(self.guard(ticket, fence)),
-            Answer::Refused(why) => Err(self.handle.shared.explain(why)),
-            Answer::Waiting { ticket } => Ok(self.guard(ticket, self.wait(ticket).await?)),
+        if self.handle.shared.hearing.is_due() {
+            self.hear_others().await;
         }
+        self.enter(Brain::acquire).await
     }
 
     /// In if nobody is inside or waits, else [`AcquireError::Busy`]. If the members must be asked
     /// it takes one exchange of messages with them, or two; if one of them cannot be reached it is
     /// an error of its own.
     pub async fn try_acquire(&self) -> Result<Guard, AcquireError> {
-        match self.ask(Brain::try_acquire)? {
-            Answer::Granted { ticket, fence } => Ok(self.guard(ticket, fence)),
-            Answer::Refused(why) => Err(self.handle.shared.explain(why)),
-            Answer::Waiting { ticket } => Ok(self.guard(ticket, self.wait(ticket).await?)),
+        if self.handle.shared.hearing.is_due() {
+            self.hear_others().await;
         }
+        self.enter(Brain::try_acquire).await
     }
 
     /// Waits for its turn, but not longer than this: then [`AcquireError::TimedOut`], and the
     /// caller is in no queue any more.
     pub async fn acquire_within(&self, wait: Duration) -> Result<Guard, AcquireError> {
-        match tokio::time::timeout(wait, self.acquire()).await {
+        // Not part of the time: a lock that is free is had in no time at all.
+        if self.handle.shared.hearing.is_due() {
+            self.hear_others().await;
+        }
+        match tokio::time::timeout(wait, self.enter(Brain::acquire)).await {
             Ok(result) => result,
             Err(_) => Err(AcquireError::TimedOut),
+        }
+    }
+
+    /// After so many entries that nobody waited for, the runtime reads the links before the next
+    /// one: who has asked meanwhile goes first. Who stands behind somebody of this node has to wait
+    /// anyway, and does not lose its place.
+    async fn hear_others(&self) {
+        let shared = &self.handle.shared;
+        if shared.call(|core, _| core.brain.is_free(self.handle.id)) {
+            shared.hearing.listen();
+            // Tokio wakes who yields when it has polled the sockets.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn enter(
+        &self,
+        how: impl FnOnce(&mut Brain, Moment, LockId, Owner) -> Answer,
+    ) -> Result<Guard, AcquireError> {
+        let hearing = &self.handle.shared.hearing;
+        match self.ask(how)? {
+            Answer::Granted { ticket, fence } => {
+                hearing.entered();
+                Ok(self.guard(ticket, fence))
+            }
+            Answer::Refused(why) => Err(self.handle.shared.explain(why)),
+            Answer::Waiting { ticket } => {
+                let fence = self.wait(ticket).await?;
+                hearing.waited();
+                Ok(self.guard(ticket, fence))
+            }
         }
     }
 

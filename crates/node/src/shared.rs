@@ -17,11 +17,13 @@ use tokio::{
     sync::{Notify, oneshot},
 };
 
-use crate::{AcquireError, calls::Answering, clock, disk::Disk, line::Line};
+use crate::{AcquireError, calls::Answering, clock, disk::Disk, hearing::Hearing, line::Line};
 
 /// What all handles, guards and tasks of a node share.
 pub(crate) struct Shared {
     core: Mutex<Core>,
+    /// When to let the runtime read the links before somebody enters at once.
+    pub(crate) hearing: Hearing,
     /// The timer's task is to look again.
     timer: Notify,
     /// Somebody on this machine wants the node to end.
@@ -79,7 +81,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(brain: Brain, disk: Disk, names: Vec<String>) -> Self {
+    pub(crate) fn new(brain: Brain, disk: Disk, names: Vec<String>, at_once: u32) -> Self {
         let core = Core {
             brain,
             now: Moment::ZERO,
@@ -99,6 +101,7 @@ impl Shared {
         };
         Self {
             core: Mutex::new(core),
+            hearing: Hearing::new(at_once),
             timer: Notify::new(),
             asked_to_stop: Notify::new(),
             disk: Mutex::new(Some(Arc::new(disk))),

@@ -12,7 +12,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, Sender, channel},
-    thread,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -97,6 +97,8 @@ struct Scene {
     members: Vec<MemberConfig>,
     algorithm: String,
     children: Vec<Option<Child>>,
+    /// Who listens to each of them.
+    listeners: Vec<Option<JoinHandle<()>>>,
     news: Receiver<(usize, u32, News)>,
     sender: Sender<(usize, u32, News)>,
     /// Which life of each process it is.
@@ -115,6 +117,7 @@ impl Scene {
             members: cluster::members(PROCESSES),
             algorithm: algorithm.to_owned(),
             children: (0..PROCESSES).map(|_| None).collect(),
+            listeners: (0..PROCESSES).map(|_| None).collect(),
             news,
             sender,
             lives: vec![0; PROCESSES],
@@ -142,13 +145,14 @@ impl Scene {
         let (life, sender) = (self.lives[who], self.sender.clone());
         let output = BufReader::new(child.stdout.take().expect("its output"));
         // Ends with the process it listens to.
-        thread::spawn(move || {
+        let listener = thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
                 if let Some(news) = parse(&line) {
                     let _ = sender.send((who, life, news));
                 }
             }
         });
+        self.listeners[who] = Some(listener);
         self.children[who] = Some(child);
     }
 
@@ -158,7 +162,8 @@ impl Scene {
         let sent = now();
         child.kill().expect("killed");
         child.wait().expect("its end");
-        // What it managed to say before.
+        // What it managed to say before, once all of it has been heard.
+        self.listeners[who].take().expect("a listener").join().expect("it listens to the end");
         while let Ok((other, life, news)) = self.news.try_recv() {
             self.note(other, life, news);
         }
@@ -276,7 +281,6 @@ fn work(algorithm: &str, me: usize, place: &Path, addresses: &[&str]) {
             tokio::time::sleep(Duration::from_millis(2)).await;
             say(&format!("out {}", now()));
             drop(guard);
-            tokio::task::yield_now().await;
         }
     });
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::{number, read, summary::Summary, tables::main_table, targets::Target, text, write};
 
@@ -23,8 +23,9 @@ const FILES: [&str; 7] = [
 /// Copies the report of a directory to `docs/side-by-side` of the repository, and writes the part
 /// of the README between two marks anew.
 pub(crate) fn keep(directory: &Path) -> Result<()> {
-    write(directory)?;
     let summary = read(directory)?;
+    ensure!(!summary.meta.quick, "a quick run is not kept: its figures are of one short round");
+    write(directory)?;
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("a repository")?;
     let docs = repository.join("docs/side-by-side");
     fs::create_dir_all(&docs)?;

@@ -74,7 +74,7 @@ fn row(system: System, pieces: &[&Piece]) -> Row {
     };
     let medians = |of| {
         let counts = all(of).into_iter();
-        counts.filter_map(|(count, list)| Some((count, median_of(list)?))).collect()
+        counts.filter_map(|(count, list)| Some((count, median_contended(list)?))).collect()
     };
     let every = || pieces.iter().flat_map(|piece| piece.empty.values().chain(piece.long.values()));
     let three: Vec<f64> = all(|piece| &piece.empty)
@@ -106,6 +106,16 @@ fn row(system: System, pieces: &[&Piece]) -> Row {
 
 fn middle(pieces: &[&Piece], of: fn(&Piece) -> u64) -> f64 {
     median(pieces.iter().map(|piece| of(piece) as f64).collect()).unwrap_or_default()
+}
+
+/// The medians; of delays those of the rounds in which there were any.
+fn median_contended(figures: Vec<&Contended>) -> Option<Contended> {
+    let handed_over: Vec<_> = figures.iter().copied().filter(|one| one.handovers > 0).collect();
+    let mut middle: Contended = median_of(figures)?;
+    if let Some(delays) = median_of::<Contended>(handed_over) {
+        (middle.delay_p50_us, middle.delay_p99_us) = (delays.delay_p50_us, delays.delay_p99_us);
+    }
+    Some(middle)
 }
 
 /// Field by field the median of figures.
@@ -142,5 +152,14 @@ mod tests {
         let figures = [one(1.0, 5), one(9.0, 1), one(2.0, 2)];
         let middle: Contended = median_of(figures.iter().collect()).unwrap();
         assert_eq!((middle.handovers_per_s, middle.handovers), (2.0, 2));
+    }
+
+    #[test]
+    fn a_round_without_hand_overs_has_no_delay_that_could_count() {
+        let one =
+            |delay_p50_us, handovers| Contended { delay_p50_us, handovers, ..Default::default() };
+        let figures = [one(0.0, 0), one(0.0, 0), one(7.0, 1)];
+        let middle = median_contended(figures.iter().collect()).unwrap();
+        assert_eq!((middle.delay_p50_us, middle.handovers), (7.0, 0));
     }
 }

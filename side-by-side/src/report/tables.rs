@@ -96,36 +96,47 @@ fn figure(value: Option<f64>) -> String {
 }
 
 fn ratios(summary: &Summary) -> Vec<Block> {
-    let mut table = Table::new(&["", "Mutua", "", "peer", "", "times better", "wanted", "holds"]);
-    table.words = true;
-    for target in &summary.targets {
-        table.rows.push(ratio(target));
-    }
     let held = summary.targets.iter().filter(|target| target.holds() == Some(true)).count();
     let set = summary.targets.iter().filter(|target| target.wanted.is_some()).count();
     let words = format!(
-        "How many times better Mutua is in this run (below 1 it is worse), and how many times it \
-         was meant to be: {held} of {set} hold. Profiles are in side-by-side/NOTES.md."
+        "How many times better Mutua is in this run (below 1 it is worse), and behind it how many \
+         times it was meant to be: {held} of {set} hold, the others are **bold**. Profiles are in \
+         side-by-side/NOTES.md."
     );
-    vec![heading("Ratios"), Block::Paragraph(words), Block::Table(table)]
+    let mut blocks = vec![heading("Ratios"), Block::Paragraph(words)];
+    let mut sides: Vec<&str> = summary.targets.iter().map(|one| one.ours.as_str()).collect();
+    sides.dedup();
+    blocks.extend(sides.into_iter().map(|ours| Block::Table(ratios_of(ours, &summary.targets))));
+    blocks
 }
 
-fn ratio(target: &Target) -> Vec<String> {
-    let holds = match target.holds() {
-        Some(true) => "yes",
-        Some(false) => "**no**",
-        None => "",
-    };
-    vec![
-        target.what.clone(),
-        target.ours.clone(),
-        number(target.our_figure),
-        target.theirs.clone(),
-        number(target.their_figure),
-        number(target.ratio),
-        target.wanted.map(|wanted| wanted.to_string()).unwrap_or_default(),
-        holds.to_owned(),
-    ]
+/// One side of ours: a line for each peer.
+fn ratios_of(ours: &str, targets: &[Target]) -> Table {
+    let measures = [targets::HANDOVERS, targets::DELAY, targets::AGAIN];
+    let own = || targets.iter().filter(|target| target.ours == ours);
+    let mut table = Table::new(&[&format!("{ours}, against")]);
+    table.head.extend(measures.iter().map(|what| (*what).to_owned()));
+    for target in own() {
+        if table.rows.iter().any(|row| row[0] == target.theirs) {
+            continue;
+        }
+        let mut cells = vec![target.theirs.clone()];
+        for what in measures {
+            let found = own().find(|one| one.theirs == target.theirs && one.what == what);
+            cells.push(found.map_or("-".to_owned(), ratio));
+        }
+        table.rows.push(cells);
+    }
+    table
+}
+
+fn ratio(target: &Target) -> String {
+    let ratio = number(target.ratio);
+    match (target.holds(), target.wanted) {
+        (Some(false), Some(wanted)) => format!("**{ratio}** ({wanted})"),
+        (_, Some(wanted)) => format!("{ratio} ({wanted})"),
+        (_, None) => ratio,
+    }
 }
 
 fn promises(summary: &Summary) -> Table {

@@ -82,7 +82,7 @@ pub(super) fn handovers_of_three(row: &Row) -> Option<f64> {
 
 pub(super) fn delay_of_three(row: &Row) -> Option<f64> {
     // Who never handed over has no delay.
-    row.long.get(&3).filter(|figures| figures.handovers > 0).map(|figures| figures.delay_p50_us)
+    row.long.get(&3).map(|figures| figures.delay_p50_us).filter(|delay| *delay > 0.0)
 }
 
 pub(super) fn pair(row: &Row) -> Option<f64> {

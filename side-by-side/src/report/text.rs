@@ -56,7 +56,8 @@ const STYLE: &str = "
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
        color: #1c2430; background: #fff; }
 h1, h2, h3 { line-height: 1.2; margin-top: 2rem; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; margin: 1rem 0; }
+table:not(.words) td:first-child { white-space: nowrap; }
 table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #d5dae1; text-align: right;
          vertical-align: top; }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Phase, Stamp, Start, Structure, Time, Value, Variant,
+    Outbox, Phase, Renaming, Stamp, Start, Structure, Time, Value, Variant,
 };
 
 /// One process of the central algorithm: a client, and perhaps the coordinator.
@@ -174,6 +174,24 @@ impl Mutex for Central {
     fn times(&mut self, visit: &mut dyn FnMut(&mut Time)) {
         for waiting in self.desk.iter_mut().flat_map(|desk| &mut desk.queue) {
             visit(&mut waiting.request.time);
+        }
+    }
+
+    /// By arrival, clients are all alike; by the clock, ids break ties.
+    fn is_symmetric(start: &Start, renaming: &Renaming) -> bool {
+        let coordinator = start.coordinator();
+        start.setting("queue") == "arrival" && renaming.of(coordinator) == coordinator
+    }
+
+    fn rename(&mut self, renaming: &Renaming) {
+        self.me = renaming.of(self.me);
+        if let Some(desk) = &mut self.desk {
+            renaming.all(&mut desk.current);
+            desk.waiting = renaming.set(&desk.waiting);
+            for waiting in &mut desk.queue {
+                waiting.request = renaming.stamp(waiting.request);
+                waiting.came_during = renaming.of(waiting.came_during);
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Outbox, Phase,
-    Quorums, Shared, Stamp, Start, Structure, Value,
+    Quorums, Renaming, Shared, Stamp, Start, Structure, Value,
 };
 
 /// One process of Maekawa's algorithm in its basic form: a requester and a voter.
@@ -126,6 +126,19 @@ impl Mutex for MaekawaBasic {
             ("candidate", self.candidate.into()),
             ("queue", Value::list(self.queue.iter().copied())),
         ]
+    }
+
+    /// Votes are given in the order of arrival; only quorums, and who is inside at first, differ.
+    fn is_symmetric(start: &Start, renaming: &Renaming) -> bool {
+        let kept = start.inside().is_none_or(|holder| renaming.of(holder) == holder);
+        kept && start.quorums().is_kept_by(renaming)
+    }
+
+    fn rename(&mut self, renaming: &Renaming) {
+        self.me = renaming.of(self.me);
+        self.votes = renaming.set(&self.votes);
+        renaming.all(&mut self.candidate);
+        renaming.all(&mut self.queue);
     }
 }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Outbox, Phase,
-    Stamp, Start, Structure, Value,
+    Renaming, Stamp, Start, Structure, Value,
 };
 
 /// One process of the simple majority vote: a requester and a voter.
@@ -134,6 +134,18 @@ impl Mutex for Majority {
             ("candidate", self.candidate.map(|ballot| ballot.node).into()),
             ("queue", Value::list(self.queue.iter().map(|ballot| ballot.node))),
         ]
+    }
+
+    /// Votes are given in the order of arrival; only who is inside at first differs.
+    fn is_symmetric(start: &Start, renaming: &Renaming) -> bool {
+        start.inside().is_none_or(|holder| renaming.of(holder) == holder)
+    }
+
+    fn rename(&mut self, renaming: &Renaming) {
+        self.me = renaming.of(self.me);
+        self.votes = renaming.set(&self.votes);
+        renaming
+            .all(self.candidate.iter_mut().chain(&mut self.queue).map(|ballot| &mut ballot.node));
     }
 }
 

@@ -11,8 +11,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Phase, Stamp, Start,
-    Structure,
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Phase, Renaming,
+    Stamp, Start, Structure,
 };
 
 /// One process of Naimi and Trehel's algorithm.
@@ -130,6 +130,17 @@ impl Mutex for NaimiTrehel {
             ("token", matches!(self.state, State::Keeping | State::Inside).into()),
         ]
     }
+
+    /// Nobody but the first holder differs from the others.
+    fn is_symmetric(start: &Start, renaming: &Renaming) -> bool {
+        renaming.of(start.holder()) == start.holder()
+    }
+
+    fn rename(&mut self, renaming: &Renaming) {
+        self.me = renaming.of(self.me);
+        renaming.all(&mut self.father);
+        renaming.all(&mut self.next);
+    }
 }
 
 impl NaimiTrehel {
@@ -180,6 +191,12 @@ impl Message for NaimiTrehelMessage {
         match self {
             Request(requester) => vec![("for", (*requester).into())],
             Token => Fields::new(),
+        }
+    }
+
+    fn rename(&mut self, renaming: &Renaming) {
+        if let Request(requester) = self {
+            *requester = renaming.of(*requester);
         }
     }
 }

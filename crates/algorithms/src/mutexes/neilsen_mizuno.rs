@@ -12,8 +12,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Phase, Shared, Stamp,
-    Start, Structure, Tree,
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Phase, Renaming,
+    Shared, Stamp, Start, Structure, Tree,
 };
 
 /// One process of Neilsen and Mizuno's algorithm.
@@ -132,6 +132,17 @@ impl Mutex for NeilsenMizuno {
             ("NEXT", self.next.into()),
         ]
     }
+
+    /// The tree, and where the token is at first, are all that tells one from another.
+    fn is_symmetric(start: &Start, renaming: &Renaming) -> bool {
+        renaming.of(start.holder()) == start.holder() && start.tree().is_kept_by(renaming)
+    }
+
+    fn rename(&mut self, renaming: &Renaming) {
+        self.me = renaming.of(self.me);
+        renaming.all(&mut self.last);
+        renaming.all(&mut self.next);
+    }
 }
 
 impl NeilsenMizuno {
@@ -189,6 +200,12 @@ impl Message for NeilsenMizunoMessage {
         match self {
             Request(requester) => vec![("for", (*requester).into())],
             Token => Fields::new(),
+        }
+    }
+
+    fn rename(&mut self, renaming: &Renaming) {
+        if let Request(requester) = self {
+            *requester = renaming.of(*requester);
         }
     }
 }

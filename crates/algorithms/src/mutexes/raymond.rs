@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Phase, Shared, Stamp, Start, Structure, Tree, Value, Variant,
+    Outbox, Phase, Renaming, Shared, Stamp, Start, Structure, Tree, Value, Variant,
 };
 
 /// One process of Raymond's algorithm.
@@ -137,6 +137,18 @@ impl Mutex for Raymond {
             ("queue", Value::list(self.queue.iter().copied())),
         ]
     }
+
+    /// The tree, and where the token is at first, are all that tells one from another.
+    fn is_symmetric(start: &Start, renaming: &Renaming) -> bool {
+        renaming.of(start.holder()) == start.holder() && start.tree().is_kept_by(renaming)
+    }
+
+    fn rename(&mut self, renaming: &Renaming) {
+        self.me = renaming.of(self.me);
+        renaming.all(&mut self.holder);
+        renaming.all(&mut self.queue);
+        self.mark_queued();
+    }
 }
 
 impl Raymond {
@@ -195,12 +207,20 @@ impl Raymond {
         if is_new {
             self.queue.push_back(node);
             if self.queue.len() == SHORT + 1 {
-                let neighbours = self.queue.iter().filter(|&&other| other != self.me);
-                let places = neighbours.filter_map(|&other| self.tree.place(self.me, other));
-                self.queued = places.map(NodeId).collect();
+                self.mark_queued();
             }
         }
         is_new
+    }
+
+    /// Marks anew who is in the queue, where it is long.
+    fn mark_queued(&mut self) {
+        self.queued.clear();
+        if self.queue.len() > SHORT {
+            let neighbours = self.queue.iter().filter(|&&other| other != self.me);
+            let places = neighbours.filter_map(|&other| self.tree.place(self.me, other));
+            self.queued = places.map(NodeId).collect();
+        }
     }
 
     fn dequeue(&mut self) -> Option<NodeId> {

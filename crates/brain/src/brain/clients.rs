@@ -84,6 +84,11 @@ impl Brain {
         self.table.get(lock).is_some_and(|entry| entry.waiting.is_empty())
     }
 
+    /// Whether nobody of this node is inside or waits.
+    pub fn is_free(&self, lock: LockId) -> bool {
+        self.table.get(lock).is_none_or(|entry| !entry.is_wanted())
+    }
+
     /// The fence, if this ticket is inside.
     pub fn holds(&self, lock: LockId, ticket: Ticket) -> Option<Fence> {
         let holder = self.table.get(lock)?.holder.as_ref()?;

@@ -10,8 +10,8 @@ mod show;
 
 use std::{fs, path::Path, process::ExitCode};
 
-use anyhow::{Context, Result};
-use mutua_checker::{Report, Task};
+use anyhow::{Context, Result, bail};
+use mutua_checker::{Reduction, Report, Task};
 
 pub(crate) use arguments::Arguments;
 use progress::Line;
@@ -26,16 +26,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut line = Line::new();
     let report = mutua_checker::check(&task, &mut |now| line.show(now))
         .map_err(|error| usage(error.to_string()))?;
+    let unreduced = if arguments.compares() {
+        let task = Task { reduction: Reduction::None, ..task.clone() };
+        let report = mutua_checker::check(&task, &mut |now| line.show(now));
+        Some(report.map_err(|error| usage(error.to_string()))?)
+    } else {
+        None
+    };
     line.clear();
     if let Some(directory) = &arguments.counterexamples {
         write_counterexamples(&task, &report, directory)?;
     }
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&show::json(&task, &report))?);
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&show::json(&task, &report, unreduced.as_ref()))?
+        );
     } else {
-        print!("{}", show::text(&task, &report));
+        print!("{}", show::text(&task, &report, unreduced.as_ref()));
+    }
+    if unreduced.is_some_and(|unreduced| !same(&report, &unreduced)) {
+        bail!("the reductions have changed a verdict; that is a mistake in the checker");
     }
     Ok(exit_code(&report))
+}
+
+/// Whether both found the same of every property.
+fn same(one: &Report, other: &Report) -> bool {
+    let found = |report: &Report| -> Vec<_> {
+        report.verdicts.iter().map(|verdict| (verdict.name, verdict.holds)).collect()
+    };
+    found(one) == found(other)
 }
 
 fn exit_code(report: &Report) -> ExitCode {

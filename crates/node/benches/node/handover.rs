@@ -1,15 +1,12 @@
 //! Handing over between processes, against a bare ring of as many processes that pass one byte.
 //!
-//! Every process writes down when it got the lock or the byte from another one, and when it let it
-//! go. Entering again without a hand-over is not counted.
+//! Every process writes down when it got the lock or the byte, and when it let it go. Entering
+//! again is no hand-over, and is not counted.
 
 use std::{
-    future::Future,
     io::{BufRead, BufReader, BufWriter, Write},
     path::Path,
-    pin::Pin,
     process::{Child, Command, Stdio},
-    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -30,7 +27,7 @@ const PROCESSES: usize = 3;
 const RUN: Duration = Duration::from_millis(1500);
 const INSIDE: Duration = Duration::from_millis(120);
 
-/// When somebody got it from another one, and when it let it go; since boot, in nanoseconds.
+/// When somebody got it and when it let it go; since boot, in nanoseconds.
 type Turn = (u64, u64);
 
 /// Taken in turns, so that what disturbs one disturbs the other; the median of each counts.
@@ -66,19 +63,24 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-struct Run(Vec<Turn>);
+/// All turns in order, each with the process that had it.
+struct Run(Vec<(Turn, usize)>);
 
 impl Run {
+    /// From one's turn to the turn of another.
+    fn handovers(&self) -> impl Iterator<Item = (Turn, Turn)> {
+        let pairs = self.0.windows(2).filter(|pair| pair[0].1 != pair[1].1);
+        pairs.map(|pair| (pair[0].0, pair[1].0))
+    }
+
     fn per_second(&self) -> f64 {
         let (first, last) = (self.0.first().expect("turns"), self.0.last().expect("turns"));
-        (self.0.len() - 1) as f64 / ((last.0 - first.0) as f64 / 1e9)
+        self.handovers().count() as f64 / ((last.0.0 - first.0.0) as f64 / 1e9)
     }
 
     fn median_delay_micros(&self) -> f64 {
-        let mut delays: Vec<_> =
-            self.0.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].1)).collect();
-        delays.sort_unstable();
-        delays[delays.len() / 2] as f64 / 1e3
+        let delays = self.handovers().map(|(before, after)| after.0.saturating_sub(before.1));
+        median(delays.map(|nanos| nanos as f64 / 1e3).collect())
     }
 }
 
@@ -115,8 +117,10 @@ fn run(kind: &str, inside: Duration) -> Run {
     // Read side by side: a child whose pipe is full would hold up the others.
     let readers: Vec<_> =
         outputs.into_iter().map(|output| std::thread::spawn(move || turns(output))).collect();
-    let mut turns: Vec<Turn> =
-        readers.into_iter().flat_map(|reader| reader.join().expect("its turns")).collect();
+    let mut turns = Vec::new();
+    for (process, reader) in readers.into_iter().enumerate() {
+        turns.extend(reader.join().expect("its turns").into_iter().map(|turn| (turn, process)));
+    }
     for mut child in children {
         assert!(child.wait().expect("its end").success());
     }
@@ -231,31 +235,14 @@ async fn want_again_and_again(lock: Lock, inside: Duration) -> Vec<Turn> {
     let mut turns = Vec::new();
     let end = now() + RUN.as_nanos() as u64;
     while now() < end {
-        let mut acquiring = Box::pin(lock.acquire());
-        let (guard, handed_over) = match at_once(acquiring.as_mut()) {
-            Some(guard) => (guard.expect("inside"), false),
-            None => (acquiring.await.expect("inside"), true),
-        };
+        let guard = lock.acquire().await.expect("inside");
         let got = now();
         stay_inside(inside).await;
         let left = now();
         drop(guard);
-        if handed_over {
-            turns.push((got, left));
-        } else {
-            // Entered again: let the requests of the others in.
-            tokio::task::yield_now().await;
-        }
+        turns.push((got, left));
     }
     turns
-}
-
-/// What a future has to give without waiting.
-fn at_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
-    match future.poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    }
 }
 
 fn parse<'a>(arguments: &[&'a str]) -> (usize, Duration, &'a str, Vec<&'a str>) {

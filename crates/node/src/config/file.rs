@@ -62,6 +62,7 @@ enum FileTopology {
 #[serde(deny_unknown_fields)]
 struct FileLimits {
     run: Option<Spanned<u32>>,
+    at_once: Option<Spanned<u32>>,
     backlog: Option<Spanned<usize>>,
     lost_after: Option<Spanned<String>>,
     heartbeat: Option<Spanned<String>>,
@@ -223,11 +224,14 @@ impl FileLimits {
     fn limits(self) -> Result<Limits, Complaint> {
         let mut limits = Limits::default();
         let beats = self.lost_after.as_ref().or(self.heartbeat.as_ref()).map(Spanned::span);
-        if let Some(run) = self.run {
-            limits.run = *run.get_ref();
-            if limits.run == 0 {
-                let why = "run is how many may go in before others do: at least 1".to_owned();
-                return Err(Complaint(run.span(), why));
+        for (value, limit, name) in
+            [(self.run, &mut limits.run, "run"), (self.at_once, &mut limits.at_once, "at_once")]
+        {
+            let Some(value) = value else { continue };
+            *limit = *value.get_ref();
+            if *limit == 0 {
+                let why = format!("{name} is how many may go in before others do: at least 1");
+                return Err(Complaint(value.span(), why));
             }
         }
         if let Some(backlog) = self.backlog {
@@ -331,6 +335,8 @@ lost_after = "3s"
         assert!(text.starts_with("mutua.toml:19: lost_after must be longer"), "{text}");
         let text = complaint("lost_after = \"3s\"", "backlog = 0");
         assert!(text.starts_with("mutua.toml:19: backlog is how many"), "{text}");
+        let text = complaint("lost_after = \"3s\"", "at_once = 0");
+        assert!(text.starts_with("mutua.toml:19: at_once is how many"), "{text}");
         let text = complaint("cluster =", "clutser =");
         assert!(text.starts_with("mutua.toml:2: ") && text.contains("clutser"), "{text}");
         let text = complaint("[limits]", "[limits");

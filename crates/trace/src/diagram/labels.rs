@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::layout::{CHARACTER, Point, Way};
+use super::layout::{CHARACTER, Point, Way, text_width};
 
 /// Where labels and arrows are already, by strips of the picture, so that in a long one only what
 /// is near is looked at.
@@ -12,6 +12,7 @@ pub(super) struct Labels {
     taken: BTreeMap<i64, Vec<Point>>,
     /// The arrows in each strip, by their numbers.
     crossing: BTreeMap<i64, Vec<usize>>,
+    crowded: bool,
 }
 
 /// How wide a strip is.
@@ -32,8 +33,9 @@ const LIFT: f64 = 4.0;
 const HEIGHT: f64 = 9.0;
 
 impl Labels {
-    /// All arrows, before the first label is placed.
-    pub(super) fn new(ways: Vec<Way>) -> Self {
+    /// All arrows, before the first label is placed. In a crowd a label is cut short where it would
+    /// cover another.
+    pub(super) fn new(ways: Vec<Way>, crowded: bool) -> Self {
         let mut crossing: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
         for (number, way) in ways.iter().enumerate() {
             let ends = [way.from.x, way.over.x, way.to.x];
@@ -43,7 +45,7 @@ impl Labels {
                 crossing.entry(strip).or_default().push(number);
             }
         }
-        Self { ways, taken: BTreeMap::new(), crossing }
+        Self { ways, taken: BTreeMap::new(), crossing, crowded }
     }
 
     /// Text that stands somewhere already, flat, beginning here.
@@ -58,13 +60,27 @@ impl Labels {
         self.taken.entry(strip(at.x)).or_default().push(at);
     }
 
-    /// The best place along the arrow of this number for the longest text that fits it.
+    /// The best place along the arrow of this number for the longest text that fits it; in a crowd
+    /// for a shorter one, if that covers less.
     pub(super) fn place(&mut self, arrow: usize, texts: &[String]) -> Option<Placed> {
+        let length = self.ways[arrow].length();
+        let fits = |text: &&String| text_width(text) < length - 20.0;
+        let mut fitting: Vec<_> = texts.iter().filter(fits).collect();
+        if fitting.is_empty() {
+            fitting.extend(texts.last());
+        }
+        fitting.truncate(if self.crowded { fitting.len() } else { 1 });
+        let places = fitting.into_iter().filter_map(|text| self.place_of(arrow, text));
+        // The first of the best ones is the longest.
+        let (_, placed, points) = places.min_by_key(|&(cost, ..)| cost)?;
+        points.into_iter().for_each(|point| self.take_point(point));
+        Some(placed)
+    }
+
+    /// The best place for a text, and how much it covers there.
+    fn place_of(&self, arrow: usize, text: &str) -> Option<(usize, Placed, Vec<Point>)> {
         let way = self.ways[arrow];
-        let length = way.length();
-        let width = |text: &String| CHARACTER * text.chars().count() as f64;
-        let text = texts.iter().find(|text| width(text) < length - 20.0).or(texts.last())?;
-        let half = width(text) / 2.0;
+        let (length, half) = (way.length(), text_width(text) / 2.0);
         let spots = [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78];
         let fits = |spot: &&f64| **spot * length > half && (1.0 - **spot) * length > half;
         let places = spots.iter().filter(fits).chain([&0.5]).flat_map(|&spot| {
@@ -72,12 +88,12 @@ impl Labels {
             // Above the arrow, or below it.
             [-LIFT, LIFT + HEIGHT].map(|lift| {
                 let at = Point { x: on.x - angle.sin() * lift, y: on.y + angle.cos() * lift };
-                (at, angle, points(at, angle, width(text), -half))
+                (at, angle, points(at, angle, 2.0 * half, -half))
             })
         });
-        let (at, angle, points) = places.min_by_key(|(_, _, points)| self.cost(points, arrow))?;
-        points.into_iter().for_each(|point| self.take_point(point));
-        Some(Placed { at, degrees: angle.to_degrees(), text: text.clone() })
+        let costs = places.map(|place| (self.cost(&place.2, arrow), place));
+        let (cost, (at, angle, points)) = costs.min_by_key(|&(cost, _)| cost)?;
+        Some((cost, Placed { at, degrees: angle.to_degrees(), text: text.to_owned() }, points))
     }
 
     /// How much a label here would cover: other labels are the worst.

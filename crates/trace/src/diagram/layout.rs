@@ -95,6 +95,8 @@ pub(super) struct Layout {
     pub(super) bottom: f64,
     /// The first line of the legend.
     pub(super) legend: f64,
+    /// Whether many messages are under way at once.
+    pub(super) crowded: bool,
 }
 
 impl Layout {
@@ -104,7 +106,7 @@ impl Layout {
         let columns = columns(header, scene, left + first_gap(scene));
         let last = columns.values().copied().fold(left, f64::max);
         let right = last + 60.0;
-        let (top, gap) = (104.0, row_gap(scene.rows.len()));
+        let (top, gap) = (104.0, row_gap(scene));
         let rows: BTreeMap<_, _> = scene
             .rows
             .iter()
@@ -120,7 +122,8 @@ impl Layout {
         let legend = bottom + below + 22.0;
         let legend_lines = legend::lines(scene, width).len() as f64;
         let height = legend + 20.0 * legend_lines;
-        Self { columns, rows, width, height, left, right, top, bottom, legend }
+        let crowded = is_crowded(scene);
+        Self { columns, rows, width, height, left, right, top, bottom, legend, crowded }
     }
 
     /// The column of a time; times at which nothing is drawn are put before the next.
@@ -147,9 +150,10 @@ impl Layout {
     }
 }
 
-fn row_gap(rows: usize) -> f64 {
-    match rows {
+fn row_gap(scene: &Scene) -> f64 {
+    match scene.rows.len() {
         0..=4 => 96.0,
+        5..=8 if is_crowded(scene) => 96.0,
         5..=8 => 74.0,
         _ => 56.0,
     }
@@ -164,9 +168,28 @@ fn first_gap(scene: &Scene) -> f64 {
     widths.map(|mark| text_width(&mark.label) + 12.0).fold(24.0, f64::max)
 }
 
+/// So many messages under way at once need more room to be told apart.
+const CROWD: usize = 8;
+
+/// Whether more messages are under way at once than can be told apart in the usual room.
+fn is_crowded(scene: &Scene) -> bool {
+    let under_way = |at: u64| {
+        let crosses = |arrow: &&Arrow| {
+            arrow.sent <= at
+                && match arrow.end {
+                    End::Received(end) | End::Lost(end) => at < end,
+                    End::InFlight => true,
+                }
+        };
+        scene.arrows.iter().filter(crosses).count()
+    };
+    scene.times.iter().any(|&at| under_way(at) >= CROWD)
+}
+
 /// Every time gets its column, as far from the last one as what is written there needs.
 fn columns(header: &Header, scene: &Scene, first: f64) -> BTreeMap<u64, f64> {
     let needs = needs(scene);
+    let step = if is_crowded(scene) { 80.0 } else { 50.0 };
     let usual = usual_latency(scene);
     let mut columns = BTreeMap::new();
     let mut x = first;
@@ -174,7 +197,7 @@ fn columns(header: &Header, scene: &Scene, first: f64) -> BTreeMap<u64, f64> {
     for &at in &scene.times {
         if let Some(before) = last {
             let wide = match header.unit {
-                Unit::Step => 50.0,
+                Unit::Step => step,
                 Unit::Nanoseconds | Unit::Microseconds | Unit::Milliseconds => {
                     ((at - before) as f64 / usual * LATENCY).clamp(16.0, 120.0)
                 }
@@ -217,7 +240,7 @@ fn needs(scene: &Scene) -> BTreeMap<u64, f64> {
             }
         }
     }
-    let gap = row_gap(scene.rows.len());
+    let gap = row_gap(scene);
     for arrow in &scene.arrows {
         // One that arrives in the next column: it is long enough for what is to be written on it.
         let next = scene.times.range(arrow.sent + 1..).next();

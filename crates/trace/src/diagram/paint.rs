@@ -216,8 +216,11 @@ impl Painter<'_> {
     }
 
     fn arrows(&mut self, scene: &Scene) {
-        let ways: Vec<_> = scene.arrows.iter().map(|arrow| self.way(arrow, scene)).collect();
-        let mut labels = Labels::new(ways.clone());
+        let mut ways: Vec<Way> = Vec::new();
+        for arrow in &scene.arrows {
+            ways.push(self.way(arrow, scene, &ways));
+        }
+        let mut labels = Labels::new(ways.clone(), self.layout.crowded);
         for mark in &scene.marks {
             labels.take(self.mark_label_at(mark), &mark.label);
             labels.take_point(self.layout.point(mark.who, mark.at));
@@ -240,7 +243,7 @@ impl Painter<'_> {
 
     /// Where an arrow goes. One that is lost ends before its receiver, one that is under way goes
     /// on beyond the last event.
-    fn way(&self, arrow: &Arrow, scene: &Scene) -> Way {
+    fn way(&self, arrow: &Arrow, scene: &Scene, earlier: &[Way]) -> Way {
         let from = self.layout.point(arrow.from, arrow.sent);
         let towards = self.layout.y(arrow.to);
         let part = |x: f64, part: f64| Point { x, y: from.y + (towards - from.y) * part };
@@ -259,9 +262,19 @@ impl Painter<'_> {
             let between = passed.filter(|mark| low < mark.y && mark.y < high);
             between.map(|mark| way.distance(mark)).fold(BOW, f64::min)
         };
-        let bows = [BOW, -BOW].map(|bow| Way::new(from, to, bow));
-        let [one, other] = bows;
-        if clear(&other) > clear(&one) { other } else { one }
+        // In a crowd also the one that keeps farther from other arrows, which may need more bow.
+        let apart = |way: &Way| {
+            let points = [0.25, 0.5, 0.75].map(|part| way.at(part).0);
+            let nearest = |other: &Way| points.map(|point| other.distance(point)).into_iter();
+            earlier.iter().flat_map(nearest).fold(BOW, f64::min)
+        };
+        let bows: &[f64] =
+            if self.layout.crowded { &[BOW, -BOW, 3.0 * BOW, -3.0 * BOW] } else { &[BOW, -BOW] };
+        let room =
+            |way: &Way| 3.0 * clear(way) + if self.layout.crowded { apart(way) } else { 0.0 };
+        let ways = bows.iter().map(|&bow| Way::new(from, to, bow)).map(|way| (room(&way), way));
+        let first = (f64::NEG_INFINITY, Way::new(from, to, BOW));
+        ways.fold(first, |best, way| if way.0 > best.0 { way } else { best }).1
     }
 
     fn arrow(&mut self, arrow: &Arrow, way: &Way) {

@@ -12,16 +12,16 @@ pub(super) fn blocks(summary: &Summary) -> Vec<Block> {
     blocks.push(Block::Plot("again.svg", "microseconds to lock and unlock again"));
     for count in CONTENDERS {
         blocks.push(heading(&format!("(b) {count} contenders, nothing done inside")));
-        let of = |row: &super::super::summary::Row| row.empty.get(&count).cloned();
-        blocks.push(Block::Table(contended(summary, of)));
+        blocks.push(Block::Table(contended(summary, count)));
         if count == 64 {
             blocks.push(Block::Plot("handovers-64.svg", "hand-overs per second, 64 contenders"));
         }
     }
     blocks.push(heading("(c) 120 ms inside"));
     blocks.push(Block::Paragraph(
-        "Delay: from one's leaving to another's entering. Who polls or is unfair enters again \
-         itself, and so has few hand-overs; a delay of few says little."
+        "Delay: from one's leaving to another's entering, of the hand-overs that there were. Who \
+         polls or is unfair enters again itself, and so has few; then only the short ones count, \
+         since the others came too late. Hand-overs are those of one round, of as many entries."
             .to_owned(),
     ));
     blocks.push(Block::Table(long(summary)));
@@ -59,14 +59,11 @@ fn alone(summary: &Summary) -> Table {
     table
 }
 
-fn contended(
-    summary: &Summary,
-    of: impl Fn(&super::super::summary::Row) -> Option<Contended>,
-) -> Table {
+fn contended(summary: &Summary, count: usize) -> Table {
     let mut table = Table::new(&[
         "",
         "hand-overs/s",
-        "entries/s",
+        "entered again/s",
         "wait p50, us",
         "p99",
         "max",
@@ -74,19 +71,28 @@ fn contended(
         "CPU per hand-over: servers, us",
         "clients, us",
     ]);
+    let spread = count == 3;
+    if spread {
+        table.head.push("hand-overs/s, worst and best round".to_owned());
+    }
     for row in &summary.rows {
-        let Some(one) = of(row) else { continue };
-        table.rows.push(vec![
+        let Some(one) = row.empty.get(&count) else { continue };
+        let mut cells = vec![
             row.title.clone(),
             number(one.handovers_per_s),
-            number(one.entries_per_s),
+            number(one.entries_per_s - one.handovers_per_s),
             number(one.wait_p50_us),
             number(one.wait_p99_us),
             number(one.wait_max_us),
             format!("{:.2}", one.fairness),
             number(one.server_cpu_us),
             number(one.client_cpu_us),
-        ]);
+        ];
+        if spread {
+            let words = |(worst, best)| format!("{} to {}", number(worst), number(best));
+            cells.push(row.spread.map_or("-".to_owned(), words));
+        }
+        table.rows.push(cells);
     }
     table
 }
@@ -99,21 +105,39 @@ fn long(summary: &Summary) -> Table {
         "hand-overs",
         "fairness",
         "CPU per hand-over, us",
-        "8: delay p50",
-        "64: delay p50",
+        "8: delay p50, us",
+        "hand-overs",
+        "64: delay p50, us",
+        "hand-overs",
     ]);
     for row in &summary.rows {
-        let Some(three) = row.long.get(&3).or(row.long.values().next()) else { continue };
-        let delay = |count| row.long.get(&count).filter(|one| one.handovers > 0);
+        if row.long.is_empty() {
+            continue;
+        }
+        let of = |count: usize, figure: fn(&Contended) -> f64| {
+            let delays = |one: &&Contended| one.delay_p50_us > 0.0;
+            row.long.get(&count).filter(delays).map(figure)
+        };
+        let handovers = |count| {
+            let words = |one: &Contended| {
+                let entries = one.handovers as f64 * one.entries_per_s / one.handovers_per_s;
+                let entries = if one.handovers == 0 { 0.0 } else { entries };
+                format!("{} of {entries:.0}", one.handovers)
+            };
+            row.long.get(&count).map_or("-".to_owned(), words)
+        };
+        let three = row.long.get(&3);
         table.rows.push(vec![
             row.title.clone(),
-            figure(delay(3).map(|one| one.delay_p50_us)),
-            figure(delay(3).map(|one| one.delay_p99_us)),
-            three.handovers.to_string(),
-            format!("{:.2}", three.fairness),
-            number(three.server_cpu_us + three.client_cpu_us),
-            figure(delay(8).map(|one| one.delay_p50_us)),
-            figure(delay(64).map(|one| one.delay_p50_us)),
+            figure(of(3, |one| one.delay_p50_us)),
+            figure(of(3, |one| one.delay_p99_us)),
+            handovers(3),
+            three.map_or("-".to_owned(), |one| format!("{:.2}", one.fairness)),
+            figure(three.map(|one| one.server_cpu_us + one.client_cpu_us)),
+            figure(of(8, |one| one.delay_p50_us)),
+            handovers(8),
+            figure(of(64, |one| one.delay_p50_us)),
+            handovers(64),
         ]);
     }
     table

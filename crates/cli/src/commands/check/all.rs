@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         println!("{}", columns(&name, &system, &states, &time, &dashes(5)));
     }
     for row in rows {
-        let line = check_row(row, arguments)?;
+        let Some(line) = check_row(row, arguments)? else { continue };
         if !arguments.json {
             println!("{}", line.text());
             // Whoever reads along in a pipe sees each row as it is done.
@@ -75,7 +75,8 @@ struct Checked {
     words: String,
 }
 
-fn check_row(row: Row, arguments: &Arguments) -> Result<Checked> {
+/// Checks a row; nothing if it is there to compare, and there was nothing merged.
+fn check_row(row: Row, arguments: &Arguments) -> Result<Option<Checked>> {
     let mut line = Line::new();
     let mut reports = Vec::new();
     let mut unmerged = Vec::new();
@@ -90,6 +91,9 @@ fn check_row(row: Row, arguments: &Arguments) -> Result<Checked> {
         if let Some(directory) = &arguments.counterexamples {
             write_counterexamples(&task, &report, directory)?;
         }
+        if row.twice && report.searches.iter().all(|search| search.reductions.is_empty()) {
+            continue;
+        }
         reports.push(report);
         if row.twice {
             task.reduction = Reduction::None;
@@ -97,36 +101,27 @@ fn check_row(row: Row, arguments: &Arguments) -> Result<Checked> {
         }
     }
     line.clear();
-    let searches = || reports.iter().chain(&unmerged).flat_map(|report| &report.searches);
-    if row.twice {
-        return Ok(Checked {
-            states: searches().map(|search| search.states).sum(),
-            seconds: searches().map(|search| search.seconds).sum(),
-            verdict: if same(&reports, &unmerged) {
-                judge(&row, &reports)
-            } else {
-                Found::Otherwise
-            },
-            words: compared(&reports, &unmerged),
-            row,
-        });
+    if reports.is_empty() {
+        return Ok(None);
     }
-    Ok(Checked {
-        states: searches().map(|search| search.states).sum(),
-        seconds: searches().map(|search| search.seconds).sum(),
-        verdict: judge(&row, &reports),
-        words: words(&row, &reports),
-        row,
-    })
+    let searches = || reports.iter().chain(&unmerged).flat_map(|report| &report.searches);
+    let (states, seconds) = (
+        searches().map(|search| search.states).sum(),
+        searches().map(|search| search.seconds).sum(),
+    );
+    let (verdict, words) = if row.twice {
+        let verdict =
+            if same(&reports, &unmerged) { judge(&row, &reports) } else { Found::Otherwise };
+        (verdict, compared(&reports, &unmerged))
+    } else {
+        (judge(&row, &reports), words(&row, &reports))
+    };
+    Ok(Some(Checked { row, states, seconds, verdict, words }))
 }
 
 /// Whether both found the same of every property.
 fn same(merged: &[Report], unmerged: &[Report]) -> bool {
-    let verdicts = |reports: &[Report]| -> Vec<_> {
-        let verdicts = reports.iter().flat_map(|report| &report.verdicts);
-        verdicts.map(|verdict| (verdict.name, verdict.holds)).collect()
-    };
-    verdicts(merged) == verdicts(unmerged)
+    merged.iter().zip(unmerged).all(|(merged, unmerged)| super::same(merged, unmerged))
 }
 
 fn compared(merged: &[Report], unmerged: &[Report]) -> String {
@@ -134,7 +129,15 @@ fn compared(merged: &[Report], unmerged: &[Report]) -> String {
         reports.iter().flat_map(|report| &report.searches).map(|search| search.states).sum()
     };
     let found = if same(merged, unmerged) { "the same" } else { "OTHER VERDICTS" };
-    format!("{found} with {} states merged to {}", states(unmerged), states(merged))
+    let mut how: Vec<&str> = Vec::new();
+    for reduction in merged.iter().flat_map(|report| &report.searches).flat_map(|s| &s.reductions) {
+        let word = reduction.split([' ', '(']).next().unwrap_or_default();
+        if !how.contains(&word) {
+            how.push(word);
+        }
+    }
+    let (all, left) = (states(unmerged), states(merged));
+    format!("{found} with {all} states merged to {left} ({})", how.join(", "))
 }
 
 fn judge(row: &Row, reports: &[Report]) -> Found {
@@ -170,10 +173,31 @@ fn words(row: &Row, reports: &[Report]) -> String {
                 names.join(", ")
             };
             let open = names(false);
-            let open = if open.is_empty() { open } else { format!("; not decided: {open}") };
-            format!("holds: {}{open}", names(true))
+            let held = names(true);
+            let held = if held.is_empty() { held } else { format!("holds: {held}") };
+            match (held.is_empty(), open.is_empty()) {
+                (_, true) => held,
+                (true, false) => format!("not decided: {open}{}", covered(reports)),
+                (false, false) => format!("{held}; not decided: {open}{}", covered(reports)),
+            }
         }
     }
+}
+
+/// How far the searches came that were not finished.
+fn covered(reports: &[Report]) -> String {
+    let searches = reports.iter().flat_map(|report| &report.searches);
+    let words = searches.filter(|search| search.is_limited()).map(|search| {
+        format!(
+            " ({}: {} at {} states and {} MiB{})",
+            search.properties.join(", "),
+            search.stopped.map_or_else(String::new, |stop| stop.words()),
+            search.states,
+            search.bytes >> 20,
+            super::show::covered(search)
+        )
+    });
+    words.collect()
 }
 
 impl Checked {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use mutua_algorithms::{Claim, Kind, Links, NodeId};
-use mutua_checker::{Faults, Limits, Reduction, System, Task, Timers, Walks};
+use mutua_checker::{Faults, Limits, Reduction, System, Task, Timers, Walks, checkable};
 
 use crate::{durations, exit::usage, names, system::SystemArguments};
 
@@ -72,7 +72,8 @@ pub(crate) struct Arguments {
     #[arg(long = "property", value_name = "NAME")]
     properties: Vec<String>,
 
-    /// Merge states that cannot be told apart.
+    /// Merge states that cannot be told apart and leave out orders of steps that commute, where
+    /// that changes no verdict; or do not; or search both ways, and compare.
     #[arg(long, default_value = "all")]
     reduction: ReductionArgument,
 
@@ -144,6 +145,7 @@ enum TimersArgument {
 enum ReductionArgument {
     None,
     All,
+    Both,
 }
 
 impl Arguments {
@@ -183,7 +185,7 @@ impl Arguments {
             properties: self.chosen(about.kind)?,
             reduction: match self.reduction {
                 ReductionArgument::None => Reduction::None,
-                ReductionArgument::All => Reduction::All,
+                ReductionArgument::All | ReductionArgument::Both => Reduction::All,
             },
             limits: self.limits(Limits::default()),
             // With timers that run out at any time, messages can pile up for ever.
@@ -195,6 +197,11 @@ impl Arguments {
                 seed: self.seed,
             }),
         })
+    }
+
+    /// Whether to search a second time with nothing merged or left out.
+    pub(crate) fn compares(&self) -> bool {
+        matches!(self.reduction, ReductionArgument::Both)
     }
 
     fn faults(&self) -> Faults {
@@ -223,17 +230,7 @@ impl Arguments {
         if self.properties.is_empty() {
             return Ok(None);
         }
-        let known: &[Claim] = match kind {
-            Kind::Mutex => &[
-                Claim::Safety,
-                Claim::DeadlockFree,
-                Claim::Liveness,
-                Claim::Fence,
-                Claim::Ordering,
-                Claim::BoundedBypass,
-            ],
-            Kind::Election => &[Claim::Agreement, Claim::Termination],
-        };
+        let known = checkable(kind);
         let find = |name: &String| {
             let found = known.iter().copied().find(|claim| claim.name() == name);
             found.ok_or_else(|| {

@@ -4,9 +4,9 @@ use mutua_checker::{Report, Search, Stop, Task, Trail, Verdict};
 use serde_json::{Value, json};
 
 /// The report as one object.
-pub(crate) fn json(task: &Task, report: &Report) -> Value {
+pub(crate) fn json(task: &Task, report: &Report, unreduced: Option<&Report>) -> Value {
     let limited = |search: &Search| search.is_limited();
-    json!({
+    let mut object = json!({
         "algorithm": task.name,
         "nodes": task.system.setup.nodes,
         "entries": task.system.entries,
@@ -15,12 +15,29 @@ pub(crate) fn json(task: &Task, report: &Report) -> Value {
         "seconds": report.searches.iter().map(|search| search.seconds).sum::<f64>(),
         "properties": report.verdicts.iter().map(verdict_json).collect::<Vec<_>>(),
         "searches": report.searches.iter().map(search_json).collect::<Vec<_>>(),
-        "reductions": report.reductions,
+        "reductions": reductions(report),
         "goals": report.goals.iter().map(|goal| json!({
             "name": goal.name,
             "reached": goal.reached,
         })).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(unreduced) = unreduced {
+        let states = unreduced.searches.first().map_or(0, |search| search.states);
+        object["states_unreduced"] = states.into();
+        object["searches_unreduced"] = unreduced.searches.iter().map(search_json).collect();
+    }
+    object
+}
+
+/// What was merged or left out in any of the searches.
+fn reductions(report: &Report) -> Vec<&str> {
+    let mut all = Vec::new();
+    for reduction in report.searches.iter().flat_map(|search| &search.reductions) {
+        if !all.contains(&reduction.as_str()) {
+            all.push(reduction.as_str());
+        }
+    }
+    all
 }
 
 fn verdict_json(verdict: &Verdict) -> Value {
@@ -45,6 +62,8 @@ fn search_json(search: &Search) -> Value {
         "states_per_second": search.states as f64 / search.seconds.max(1e-9),
         "bytes": search.bytes,
         "stopped": search.stopped.map(|stop| stop.words()),
+        "covered": search.covered,
+        "reductions": search.reductions,
     })
 }
 
@@ -53,13 +72,12 @@ fn sentences(trail: &Trail) -> Vec<String> {
 }
 
 /// The report as text.
-pub(crate) fn text(task: &Task, report: &Report) -> String {
+pub(crate) fn text(task: &Task, report: &Report, unreduced: Option<&Report>) -> String {
     let mut text = format!("{}\n", task.words());
-    for search in &report.searches {
+    for (place, search) in report.searches.iter().enumerate() {
         text += &search_text(search);
-    }
-    if !report.reductions.is_empty() {
-        text += &format!("  merged: {}\n", report.reductions.join(", "));
+        let whole = unreduced.and_then(|unreduced| unreduced.searches.get(place));
+        text += &reduction_text(search, whole);
     }
     text.push('\n');
     for verdict in &report.verdicts {
@@ -110,18 +128,38 @@ fn search_text(search: &Search) -> String {
         search.properties.join(", "),
     );
     if let Some(stop) = search.stopped {
-        text += &format!("    not all: {}{}\n", stop.words(), covered(search, stop));
+        text += &format!("    not all: {}{}\n", stop.words(), covered(search));
+    }
+    text
+}
+
+/// What was merged and left out, and of how much, where that was searched too.
+fn reduction_text(search: &Search, whole: Option<&Search>) -> String {
+    let mut text = String::new();
+    if !search.reductions.is_empty() {
+        text += &format!("    merged: {}\n", search.reductions.join(", "));
+    }
+    if let Some(whole) = whole {
+        text += &format!(
+            "    with nothing merged: {} states, {} steps, {:.2} s\n",
+            whole.states, whole.steps, whole.seconds
+        );
     }
     text
 }
 
 /// How far a search came that was not finished.
-fn covered(search: &Search, stop: Stop) -> String {
-    match stop {
-        Stop::States | Stop::Memory | Stop::Time | Stop::Depth => {
-            format!("; every run of fewer than {} steps is covered", search.depth)
-        }
-        Stop::Delays(_) | Stop::Found | Stop::Walked(_) => String::new(),
+pub(super) fn covered(search: &Search) -> String {
+    match search.stopped {
+        Some(Stop::States | Stop::Memory | Stop::Time | Stop::Depth) => match search.covered {
+            Some(steps) => format!("; every run of fewer than {steps} steps is covered"),
+            None => format!(
+                "; {} steps deep, but of each run of that length only some order of its steps is \
+                 covered, and that may be longer",
+                search.depth
+            ),
+        },
+        Some(Stop::Delays(_) | Stop::Found | Stop::Walked(_)) | None => String::new(),
     }
 }
 
