@@ -15,8 +15,8 @@ pub type Name = Arc<[u8]>;
 /// An epoch and its members: what is decided before any lock is granted.
 ///
 /// Who decides it is another matter. Here it is the first member of a fixed list, once all are
-/// there ([`Council`](crate::council)); a consensus among some of them can take its place, and
-/// hands the same value to the same entry.
+/// there (`brain/views.rs`); a consensus among some of them can take its place, and hands the same
+/// value to the same entry.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) epoch: u32,

@@ -2,106 +2,13 @@
 //! in a node.
 
 mod network;
+mod simulated;
 
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::time::Duration;
 
-use mutua_algorithms::{NodeId, Setup};
 use mutua_brain::{Answer, Member, Moment, Rule, Ticket, usable};
-use mutua_simulator::{
-    Distribution, Load, Network, Plan, Recorder, Who, Wish, Workload, simulate_watched,
-};
-use mutua_trace::{Event, Header, Unit, What};
 use network::{Scene, World};
-
-const NODES: usize = 5;
-
-/// Who wants in, one after the other.
-const SEQUENCE: [usize; 14] = [3, 3, 0, 4, 1, 0, 0, 2, 4, 3, 1, 1, 2, 0];
-
-/// From one of them to the next, longer than anything takes.
-const GAP: u64 = 20_000_000_000;
-
-const MILLISECOND: u64 = 1_000_000;
-
-/// How long a message takes when everybody wants in, and how long one is inside, in microseconds.
-/// Always the same: what a node says to another at one time arrives at one time, while simulated
-/// messages each have a latency of their own.
-const LATENCY: u64 = 1000;
-const INSIDE: u64 = 300;
-
-/// Entries when everybody wants in; the first few are not counted.
-const ENTRIES: u64 = 3000;
-const WARM_UP: u64 = 100;
-
-fn setup(algorithm: &str, home: Member) -> Setup {
-    let mut setup = Setup::new(NODES as u32);
-    (setup.holder, setup.coordinator) = (NodeId(home.0), NodeId(home.0));
-    let about = usable().find(|about| about.name == algorithm).expect("an algorithm");
-    if about.options.iter().any(|choice| choice.key == "coordinator") {
-        setup.settings.set("coordinator", "member");
-    }
-    setup
-}
-
-/// Everything that happens in a simulation.
-fn simulated(algorithm: &str, plan: &Plan) -> Vec<Event> {
-    let events = Rc::new(RefCell::new(Vec::new()));
-    let recorder = |name: &'static str, start: &mutua_algorithms::Start| {
-        let header = Header::new(name, start, Header::default_names(start), Unit::Nanoseconds);
-        let events = Rc::clone(&events);
-        Recorder::new(header, move |event| events.borrow_mut().push(event))
-    };
-    let report = simulate_watched(algorithm, plan, Some(&recorder), &mut |_, _| {});
-    report.expect("an algorithm").expect("a simulation");
-    events.take()
-}
-
-/// How many messages an event is, lazy ones left out.
-fn messages(event: &Event) -> u64 {
-    match &event.what {
-        What::Send { lazy: false, .. } => 1,
-        What::Multicast { to, .. } => to.len() as u64,
-        _ => 0,
-    }
-}
-
-/// The messages of every entry in the simulator.
-fn simulated_one_at_a_time(algorithm: &str, home: Member) -> Vec<u64> {
-    // One more, so that everything of the last one that counts has happened.
-    let nodes = SEQUENCE.into_iter().chain([0]);
-    let wish = |(place, node): (usize, usize)| Wish {
-        at: (place as u64 + 1) * GAP,
-        node: NodeId::from(node),
-        hold: Some(MILLISECOND),
-    };
-    let mut network = Network::new(Distribution::Constant(MILLISECOND));
-    network.pace = 100 * MILLISECOND;
-    let load = Load::Script(nodes.enumerate().map(wish).collect());
-    let workload = Workload { load, who: Who::All, hold: Distribution::ZERO };
-    let mut plan = Plan::new(setup(algorithm, home), network, workload, SEQUENCE.len() as u64 + 1);
-    plan.warm_up = Some(0);
-    let mut counts = vec![0; SEQUENCE.len() + 2];
-    for event in simulated(algorithm, &plan) {
-        counts[((event.at / GAP) as usize).min(SEQUENCE.len() + 1)] += messages(&event);
-    }
-    counts[1..=SEQUENCE.len()].to_vec()
-}
-
-/// Messages per entry in the simulator when everybody always wants in.
-fn simulated_saturated(algorithm: &str, home: Member) -> f64 {
-    let mut network = Network::new(Distribution::Constant(LATENCY * 1000));
-    (network.fifo, network.pace) = (true, 0);
-    let workload = Workload::saturated(Distribution::Constant(INSIDE * 1000));
-    let mut plan = Plan::new(setup(algorithm, home), network, workload, ENTRIES);
-    plan.warm_up = Some(WARM_UP);
-    plan.drain = false;
-    let (mut entries, mut count) = (0, 0);
-    for event in simulated(algorithm, &plan) {
-        entries += u64::from(matches!(event.what, What::Enter { .. }));
-        count += if entries > WARM_UP { messages(&event) } else { 0 };
-    }
-    count as f64 / (entries - WARM_UP) as f64
-}
+use simulated::{ENTRIES, NODES, Regime, SEQUENCE, WARM_UP};
 
 /// Nodes that have met, and the home of the one name.
 fn home(algorithm: &str) -> (World, Member) {
@@ -140,11 +47,12 @@ fn whole(algorithm: &str) -> (Vec<u64>, Member) {
 }
 
 /// Messages per entry on whole nodes when everybody always wants in.
-fn whole_saturated(algorithm: &str) -> f64 {
+fn whole_saturated(algorithm: &str, regime: Regime) -> f64 {
     let mut scene = Scene::new(1, NODES, Rule::new("*", algorithm));
-    (scene.names, scene.clients, scene.latency) = (1, 0, Some((LATENCY, LATENCY + 1)));
-    // How often somebody looks again is a matter of pace; here none, on both sides.
-    scene.limits.pace_wanted = Duration::ZERO;
+    let (least, most) = regime.latency;
+    (scene.names, scene.clients, scene.latency) = (1, 0, Some((least, most + 1)));
+    scene.messages_apart = true;
+    scene.limits.pace_wanted = Duration::from_micros(regime.pace);
     scene.limits.forget_after = Duration::from_secs(100_000);
     let mut world = World::new(scene);
     world.pass(Duration::from_secs(1));
@@ -157,7 +65,7 @@ fn whole_saturated(algorithm: &str) -> f64 {
     while entries < WARM_UP + ENTRIES {
         for (node, ticket) in std::mem::take(&mut world.granted) {
             entries += 1;
-            leaving.push((world.now.after(Duration::from_micros(INSIDE)), node, ticket));
+            leaving.push((world.now.after(Duration::from_micros(regime.inside)), node, ticket));
         }
         if before == 0 && entries >= WARM_UP {
             before = total(&world);
@@ -194,19 +102,27 @@ fn total(world: &World) -> u64 {
 fn entries_one_at_a_time_cost_exactly_what_the_simulator_counts() {
     for about in usable() {
         let (whole, home) = whole(about.name);
-        assert_eq!(whole, simulated_one_at_a_time(about.name, home), "{}", about.name);
+        assert_eq!(whole, simulated::one_at_a_time(about.name, home.0), "{}", about.name);
         println!("{:<24} {whole:?}", about.name);
     }
 }
 
+/// Latencies and stays of all kinds: one constant latency, without pacing; any latencies, longer
+/// than a stay, with the node's pace; and stays that are longer than a message takes, as between
+/// real machines.
 #[test]
 fn when_everybody_wants_in_it_costs_what_the_simulator_counts_within_5_percent() {
-    for about in usable() {
-        let (_, home) = home(about.name);
-        let (whole, simulated) =
-            (whole_saturated(about.name), simulated_saturated(about.name, home));
-        let off = 100.0 * (whole / simulated - 1.0);
-        println!("{:<24} {whole:>8.3} simulated {simulated:>8.3} {off:>+6.2} %", about.name);
-        assert!(off.abs() <= 5.0 || (whole == 0.0 && simulated == 0.0), "{}", about.name);
+    for regime in [
+        Regime { latency: (1000, 1000), inside: 300, pace: 0, apart: 0 },
+        Regime { latency: (500, 1500), inside: 300, pace: 1000, apart: 0 },
+        Regime { latency: (50, 150), inside: 4000, pace: 1000, apart: 0 },
+    ] {
+        println!("{regime:?}");
+        for about in usable() {
+            let (_, home) = home(about.name);
+            let whole = whole_saturated(about.name, regime);
+            let expected = simulated::saturated(about.name, home.0, regime);
+            simulated::compare(about.name, whole, expected);
+        }
     }
 }

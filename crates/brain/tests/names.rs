@@ -175,6 +175,65 @@ fn a_request_at_any_step_of_forgetting_meets_one_token_and_no_more() {
     }
 }
 
+#[test]
+fn a_ring_that_nobody_wants_costs_next_to_nothing_and_wakes_up_when_somebody_does() {
+    for algorithm in ["le-lann", "dijkstra"] {
+        let mut world = calm(algorithm, 1, 1, |_| ());
+        let locks: Vec<_> = (0..NODES).map(|node| world.places[node].locks[0]).collect();
+        for (node, &lock) in locks.iter().enumerate() {
+            visit(&mut world, node, lock);
+        }
+        // It slows down for a while.
+        world.pass(Duration::from_secs(10));
+        let counts = |world: &World| {
+            let brains = world.places.iter().map(|place| place.brain.as_ref().expect("up"));
+            let counts = brains.map(|brain| brain.status(world.now).counts);
+            counts.fold((0, 0), |sum, one| (sum.0 + one.messages, sum.1 + one.lazy))
+        };
+        let before = counts(&world);
+        world.pass(Duration::from_secs(60));
+        let after = counts(&world);
+        // One message every 200 ms, and none that is not lazy.
+        let lazy = after.1 - before.1;
+        assert!((250..=300).contains(&lazy), "{algorithm}: {lazy} in a minute");
+        assert_eq!(after.0, before.0, "{algorithm}");
+        // Whoever wants it waits for no such pace.
+        for node in [1, 2, 0] {
+            let wanted = ticket(&acquire(&mut world, node, locks[node]));
+            let asked = world.now;
+            while !world.granted.contains(&(node, wanted)) {
+                assert!(world.step(asked.after(Duration::from_millis(150))), "{algorithm}");
+            }
+            release(&mut world, node, locks[node], wanted);
+            world.pass(Duration::from_secs(10));
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_held_or_stuck_holds_up_no_other() {
+    for about in usable() {
+        let mut world = calm(about.name, 3, 8, |_| ());
+        let locks: Vec<_> = (0..NODES).map(|node| world.places[node].locks.clone()).collect();
+        let holder = ticket(&acquire(&mut world, 0, locks[0][0]));
+        await_grant(&mut world, 0, holder);
+        for (node, locks) in locks.iter().enumerate() {
+            for _ in 0..50 {
+                let answer = acquire(&mut world, node, locks[0]);
+                assert!(matches!(answer, Answer::Waiting { .. }), "{answer:?}");
+            }
+        }
+        for (node, locks) in locks.iter().enumerate().chain(locks.iter().enumerate()) {
+            for &lock in &locks[1..] {
+                visit(&mut world, node, lock);
+            }
+        }
+        let brain = world.places[1].brain.as_ref().expect("up");
+        assert_eq!(brain.status(world.now).waiting, 50, "{}", about.name);
+        assert!(world.places[0].brain.as_ref().expect("up").holds(locks[0][0], holder).is_some());
+    }
+}
+
 fn has_forgotten(world: &World, node: usize) -> bool {
     let brain = world.places[node].brain.as_ref().expect("up");
     brain.lock_status(world.now, &World::name(0)).is_none_or(|lock| lock.variables.is_empty())

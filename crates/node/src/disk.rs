@@ -27,12 +27,12 @@ pub(crate) struct Disk {
 #[non_exhaustive]
 pub enum DiskError {
     /// It cannot be read or written.
-    #[error("the node's directory {path} cannot be used: {source}")]
+    #[error("the node's directory {path} cannot be used: {error}")]
     Unusable {
         /// Which directory or file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
     /// Another process uses it.
     #[error("another node runs in {path}; end it, or give this one a directory of its own")]
@@ -58,7 +58,7 @@ impl Disk {
     pub(crate) fn open(directory: &Path) -> Result<(Self, u32), DiskError> {
         let unusable = |path: &Path| {
             let path = path.to_owned();
-            move |source| DiskError::Unusable { path, source }
+            move |error| DiskError::Unusable { path, error }
         };
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(directory).map_err(unusable(directory))?;
@@ -69,7 +69,7 @@ impl Disk {
             Err(TryLockError::WouldBlock) => {
                 return Err(DiskError::InUse { path: directory.to_owned() });
             }
-            Err(TryLockError::Error(source)) => return Err(unusable(&lock_path)(source)),
+            Err(TryLockError::Error(error)) => return Err(unusable(&lock_path)(error)),
         }
         let directory = directory.to_owned();
         let disk = Self { directory, written: Mutex::new(0), _lock: lock };
@@ -92,7 +92,7 @@ impl Disk {
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-            Err(source) => return Err(DiskError::Unusable { path, source }),
+            Err(error) => return Err(DiskError::Unusable { path, error }),
         };
         match text.trim().parse() {
             Ok(epoch) if epoch < EPOCHS => Ok(epoch),

@@ -15,20 +15,20 @@ pub enum StartError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// It cannot listen.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {error}")]
     Listen {
         /// Where.
         address: String,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
     /// It cannot write the trace that is wanted.
-    #[error("the trace cannot be written to {}: {source}", path.display())]
+    #[error("the trace cannot be written to {}: {error}", path.display())]
     Trace {
         /// Where.
         path: std::path::PathBuf,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
     /// It was told to listen where others could reach it.
     #[error(

@@ -47,6 +47,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     net::SocketAddr,
     sync::Arc,
+    time::Duration,
 };
 
 use mutua_brain::{Brain, Member, Seat};
@@ -140,8 +141,13 @@ impl Node {
 
     /// Stops the node, and waits until its ports and its directory are free again.
     pub async fn stop(mut self) {
+        let disk = self.shared.disk();
         self.shared.stop("it was told to");
         self.tasks.shutdown().await;
+        // An epoch may still be on its way to the disk, on a thread of its own.
+        while disk.strong_count() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     /// Waits until the node is in a view, so that locks are granted.
@@ -158,7 +164,7 @@ impl Drop for Node {
 
 async fn listen(config: &Config, me: usize) -> Result<TcpListener, StartError> {
     let address = config.members[me].address.clone();
-    let failed = |source| StartError::Listen { address: address.clone(), source };
+    let failed = |error| StartError::Listen { address: address.clone(), error };
     let found: Vec<SocketAddr> = tokio::net::lookup_host(&address).await.map_err(failed)?.collect();
     if !config.insecure && found.iter().any(|one| !one.ip().is_loopback()) {
         return Err(StartError::NotLoopback { address });

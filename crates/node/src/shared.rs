@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt, future,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc::Sender},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc::Sender},
     task::{Poll, Waker},
     time::Duration,
 };
@@ -262,6 +262,12 @@ impl Shared {
             let answer = answer.unwrap_or_default();
             shared.call(|core, _| core.brain.reply(caller, &answer));
         });
+    }
+
+    /// The directory, to see when nobody uses it any more.
+    pub(crate) fn disk(&self) -> Weak<Disk> {
+        let disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        disk.as_ref().map(Arc::downgrade).unwrap_or_default()
     }
 
     /// The reason for a client, with names instead of numbers.

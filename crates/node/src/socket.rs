@@ -132,7 +132,7 @@ pub(crate) fn spawn(
     // The directory is ours alone, so what lies there is of a node that is dead.
     let _ = fs::remove_file(&path);
     let listener = UnixListener::bind(&path)
-        .map_err(|source| StartError::Listen { address: path.display().to_string(), source })?;
+        .map_err(|error| StartError::Listen { address: path.display().to_string(), error })?;
     tasks.spawn(serve(Arc::clone(shared), listener));
     Ok(())
 }

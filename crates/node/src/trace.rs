@@ -30,7 +30,7 @@ pub(crate) fn spawn(
 ) -> Result<(), StartError> {
     let path = config.file.clone();
     let file =
-        File::create(&path).map_err(|source| StartError::Trace { path: path.clone(), source })?;
+        File::create(&path).map_err(|error| StartError::Trace { path: path.clone(), error })?;
     let (sender, lines) = channel();
     shared.call(|core, _| core.trace(config.lock.as_deref(), sender));
     tasks.spawn_blocking(move || {

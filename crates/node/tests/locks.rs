@@ -11,7 +11,7 @@ use std::{
 };
 
 use cluster::{config, members, start};
-use mutua_node::{AcquireError, Config, Node, Rule, StartError, usable};
+use mutua_node::{AcquireError, Config, MAX_NAME, Node, Rule, StartError, usable};
 use tokio::task::JoinSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -139,14 +139,122 @@ async fn a_restarted_member_is_taken_in_again_and_fences_grow() {
 #[tokio::test]
 async fn any_bytes_are_a_name_and_names_do_not_touch_each_other() {
     let (_place, nodes) = start(2, &[]).await;
-    let names: [&[u8]; 4] = [b"", b"\x00\xff", b"a", b"a/b"];
+    let mut long = vec![b'x'; MAX_NAME];
+    let mut names = vec![vec![], vec![0], vec![0, 0xff], b"a".to_vec(), b"a/b".to_vec()];
+    names.push(b"A".to_vec());
+    names.push(long.clone());
+    long[MAX_NAME - 1] = 0x80;
+    names.push(long);
     let mut guards = Vec::new();
-    for name in names {
+    for name in &names {
         guards.push(nodes[0].lock(name).acquire().await.expect("inside"));
+        assert_eq!(guards.last().expect("just now").name(), name);
     }
-    for name in names {
+    for name in &names {
         assert_eq!(nodes[1].lock(name).try_acquire().await.err(), Some(AcquireError::Busy));
     }
+    // Each is left by itself.
+    while let Some(guard) = guards.pop() {
+        let name = guard.name().to_owned();
+        drop(guard);
+        drop(nodes[1].lock(&name).acquire().await.expect("inside"));
+        for guard in &guards {
+            let busy = nodes[1].lock(guard.name()).try_acquire().await.err();
+            assert_eq!(busy, Some(AcquireError::Busy));
+        }
+    }
+}
+
+#[tokio::test]
+#[should_panic(expected = "a name has at most 4096 bytes, this one 4097")]
+async fn a_name_that_is_too_long_is_a_mistake_of_the_caller() {
+    let place = tempfile::tempdir().expect("a directory");
+    let node = Node::start(Config::alone(place.path())).await.expect("a node");
+    node.lock(vec![0; MAX_NAME + 1]);
+}
+
+#[tokio::test]
+async fn a_try_that_is_dropped_leaves_nothing_behind() {
+    let (_place, nodes) = start(3, &[]).await;
+    for polls in 0..40 {
+        for node in &nodes {
+            let lock = node.lock("l");
+            let mut trying = Box::pin(lock.try_acquire());
+            for _ in 0..polls {
+                tokio::select! {
+                    biased;
+                    guard = &mut trying => {
+                        drop(guard.expect("nobody else wants it"));
+                        break;
+                    }
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+        }
+        let waiting: usize = nodes.iter().map(|node| node.status().waiting).sum();
+        assert_eq!(waiting, 0);
+        for node in &nodes {
+            drop(node.lock("l").acquire().await.expect("inside"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_good_guard_is_never_said_to_be_lost_and_one_of_a_node_that_ends_is() {
+    let place = tempfile::tempdir().expect("a directory");
+    let members = members(3);
+    let mut nodes = Vec::new();
+    for me in 0..3 {
+        nodes.push(Node::start(config(&place, &members, me, &[])).await.expect("a node"));
+    }
+    let guard = Arc::new(nodes[0].lock("held").acquire().await.expect("inside"));
+    let watched = Arc::clone(&guard);
+    let watch = tokio::spawn(async move { watched.lost().await });
+    // Views end and begin, by the loss of a member and by its return.
+    for _ in 0..2 {
+        nodes.pop().expect("three").stop().await;
+        let gone = |node: &Node| node.status().epoch.is_none();
+        while !gone(&nodes[0]) || !gone(&nodes[1]) {
+            tokio::task::yield_now().await;
+        }
+        assert!(guard.is_good() && !watch.is_finished());
+        nodes.push(Node::start(config(&place, &members, 2, &[])).await.expect("a node"));
+        drop(nodes[2].lock("other").acquire().await.expect("inside"));
+        assert_eq!(nodes[2].lock("held").try_acquire().await.err(), Some(AcquireError::Busy));
+        assert!(guard.is_good() && !watch.is_finished());
+    }
+    nodes.remove(0).stop().await;
+    watch.await.expect("it ends");
+    assert!(!guard.is_good());
+    assert!(!Arc::into_inner(guard).expect("the only one").release());
+}
+
+#[tokio::test]
+async fn a_node_whose_epoch_cannot_be_written_any_more_stops_and_grants_nothing_in_it() {
+    let place = tempfile::tempdir().expect("a directory");
+    let members = members(2);
+    let one = Node::start(config(&place, &members, 0, &[])).await.expect("a node");
+    let other = Node::start(config(&place, &members, 1, &[])).await.expect("a node");
+    let guard = one.lock("held").acquire().await.expect("inside");
+    let epoch = guard.fence().0.epoch();
+    // Its directory is gone, so that nothing can be written there, whoever runs this.
+    std::fs::remove_dir_all(place.path().join(&members[0].name)).expect("removed");
+    other.stop().await;
+    let other = Node::start(config(&place, &members, 1, &[])).await.expect("a node");
+    // The next view needs a new epoch on both disks.
+    guard.lost().await;
+    let why = one.lock("l").acquire().await.err();
+    let said =
+        matches!(&why, Some(AcquireError::Stopped(why)) if why.contains("cannot be written"));
+    assert!(said, "{why:?}");
+    assert!(one.status().stopped.is_some_and(|why| why.contains("cannot be written")));
+    assert_eq!(one.lock_status("l").map(|lock| lock.counts.entries), None);
+    assert_eq!(one.status().entries, 1, "the one that was let in before");
+    // The other one cannot go on alone.
+    let soon = Duration::from_millis(50);
+    let refused = other.lock("held").acquire_within(soon).await.err();
+    assert_eq!(refused, Some(AcquireError::TimedOut));
+    assert!(epoch > 0 && other.status().entries == 0);
 }
 
 #[tokio::test]

@@ -408,7 +408,7 @@ fn world<M: Mutex>(plan: &Plan, start: &Start) -> World<M::Message> {
     let (warm_up, warm_up_events) = plan.warm_up();
     let length = Length { warm_up, warm_up_events, entries: plan.entries, drain: plan.drain };
     let mut world = World::new(
-        Links::new(plan.network.clone(), start.processes(), plan.seed),
+        Links::new(plan.network.clone(), start.processes(), plan.seed).for_needs(M::ABOUT.links),
         Clients::new(plan.workload.clone(), start.contenders(), plan.seed),
         checks(plan, start, M::ABOUT.claims),
         length,

@@ -49,8 +49,10 @@ impl Brain {
         let asked = self.asks.len();
         self.asks.retain(|_, asking| asking.ticket != ticket);
         let waited = self.table.entry(lock).waiting.remove(&ticket).is_some();
-        // It may have been granted while the word that it gives up was on its way.
-        waited || self.asks.len() < asked || self.release(now, lock, ticket)
+        // It may have been granted while the word that it gives up was on its way; one who tries
+        // may still have a question out then.
+        let left = !waited && self.release(now, lock, ticket);
+        waited || left || self.asks.len() < asked
     }
 
     /// Somebody leaves. Says whether it was inside: a ticket opens nothing twice.

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use mutua_algorithms::{Phase, Time};
+use mutua_algorithms::{Links, Phase, Time};
 use mutua_trace::What;
 
 use super::{Brain, Standing, Timer};
@@ -170,10 +170,14 @@ impl Brain {
         self.set_timer(now.after(wait), Timer::Lazy(lock));
     }
 
-    /// Order is kept: what was said lazily to somebody goes before what is said to it now.
+    /// Where order matters, what was said lazily to somebody goes before what is said to it now.
+    /// Elsewhere it keeps its pace: a process that polls is answered no sooner for being asked.
     fn send_lazies_before(&mut self, now: Moment, lock: LockId, post: &Post) {
         let to = post.to.as_slice();
         let entry = self.table.entry(lock);
+        if self.seat.plan.rule(entry.rule).about.links == Links::Any {
+            return;
+        }
         let due = |lazy: &mut Post| lazy.to.as_slice().iter().any(|node| to.contains(node));
         let due: Vec<_> = entry.lazies.extract_if(.., due).collect();
         for lazy in due {

@@ -388,6 +388,27 @@ fn what_comes_too_early_is_kept_up_to_a_bound_and_taken_in_later() {
 }
 
 #[test]
+fn what_comes_for_a_lock_that_is_being_forgotten_is_kept_up_to_a_bound() {
+    let mut stage = Stage::new(1, 1, "naimi-trehel");
+    stage.form_a_view();
+    let (name, big) = (name_at_home_with(Member(0)), vec![7; 1 << 19]);
+    stage.say(Member(0), Message::Forget { epoch: 1, round: 1, names: vec![&name] });
+    let mut kept = 0;
+    while stage.brain.epoch().is_some() {
+        assert!(stage.brain.forgetting.arrived <= 64 << 20, "more than 64 MiB are kept");
+        kept += 1;
+        let sent = Time::new(1, 1);
+        stage.say(Member(2), Message::Lock { epoch: 1, name: &name, sent, body: &big });
+    }
+    // The view ends, which loses nothing but time, and what was kept goes with it.
+    assert!((120..=130).contains(&kept), "{kept} messages of half a MiB were kept");
+    assert!(stage.warnings.keys().any(|text| text.contains("too much has come")));
+    assert_eq!(stage.brain.forgetting.arrived, 0);
+    stage.form_a_view();
+    assert_eq!(stage.brain.epoch(), Some(2));
+}
+
+#[test]
 fn who_asks_and_asks_is_answered_up_to_a_bound_and_again_later() {
     let mut stage = Stage::new(1, 1, "naimi-trehel");
     let ask = |stage: &mut Stage, id| stage.say(Member(2), Message::Call { id, body: b"who?" });
@@ -423,10 +444,13 @@ fn a_view_that_forgets_who_is_inside_is_refused() {
     assert_eq!(stage.writes, [2]);
 }
 
-/// A name that is at home with member 1.
 fn home_name() -> Vec<u8> {
+    name_at_home_with(Member(1))
+}
+
+fn name_at_home_with(home: Member) -> Vec<u8> {
     let members: Vec<_> = (0..MEMBERS).map(Member).collect();
     let name = |number: u32| format!("name {number}").into_bytes();
-    let at_home = |name: &Vec<u8>| crate::member::home(name, &members) == Member(1);
+    let at_home = |name: &Vec<u8>| crate::member::home(name, &members) == home;
     (0..).map(name).find(at_home).expect("names spread over the members")
 }

@@ -64,6 +64,7 @@ impl World {
             return;
         }
         match self.places[node].clients[client].state {
+            State::Thinking if self.resting => self.think(node, client),
             State::Thinking => self.want(node, client),
             State::Waiting { name, ticket, .. } => {
                 let (now, lock) = (self.now, self.places[node].locks[name]);
@@ -147,7 +148,9 @@ impl World {
     }
 
     pub(super) fn on_refused(&mut self, node: usize, ticket: Ticket, why: &Refusal) {
-        let client = self.places[node].tickets.remove(&ticket).expect("somebody who tried");
+        let Some(client) = self.places[node].tickets.remove(&ticket) else {
+            return self.refused.push((node, ticket, why.clone()));
+        };
         let state = self.places[node].clients[client].state;
         assert!(matches!(state, State::Waiting { trying: true, .. }), "{state:?}: {why}");
         self.think(node, client);

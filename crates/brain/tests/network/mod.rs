@@ -15,8 +15,8 @@ use std::{
 };
 
 use mutua_brain::{
-    Brain, CallId, Connection, Effect, Hello, Limits, LockId, Member, Moment, Plan, Rule, Seat,
-    Ticket,
+    Brain, CallId, Connection, Effect, Hello, Limits, LockId, Member, Moment, Plan, Refusal, Rule,
+    Seat, Ticket,
 };
 
 pub(crate) use clients::Client;
@@ -135,6 +135,9 @@ pub(crate) struct Scene {
     /// The least and the most microseconds that bytes are on their way; by default it is mostly
     /// short and sometimes long.
     pub(crate) latency: Option<(u64, u64)>,
+    /// Every message has a latency of its own, as in the simulator; by default what is written at
+    /// one time arrives at one time, as on a connection.
+    pub(crate) messages_apart: bool,
 }
 
 pub(crate) struct World {
@@ -154,6 +157,10 @@ pub(crate) struct World {
     pub(crate) entries: u64,
     /// What a test was granted that has no clients but asks itself.
     pub(crate) granted: Vec<(usize, Ticket)>,
+    /// Who was told why not, likewise.
+    pub(crate) refused: Vec<(usize, Ticket, Refusal)>,
+    /// Nobody wants anything for a while.
+    pub(crate) resting: bool,
     /// What nodes were answered, `None` if nobody was there to.
     pub(crate) replies: Vec<(usize, CallId, Option<Vec<u8>>)>,
     /// A digest of everything that happened, to compare two runs.
@@ -171,8 +178,17 @@ impl Scene {
             forget_after: Duration::from_millis(400),
             ..Limits::default()
         };
-        let (faults_until, latency) = (Moment::ZERO, None);
-        Self { seed, nodes, rule, names: 2, clients: 2, limits, faults_until, latency }
+        Self {
+            seed,
+            nodes,
+            rule,
+            names: 2,
+            clients: 2,
+            limits,
+            faults_until: Moment::ZERO,
+            latency: None,
+            messages_apart: false,
+        }
     }
 
     pub(crate) fn plan(&self) -> Arc<Plan> {
@@ -206,6 +222,8 @@ impl World {
             fences: BTreeMap::new(),
             entries: 0,
             granted: Vec::new(),
+            refused: Vec::new(),
+            resting: false,
             replies: Vec::new(),
             digest: 0,
             log: Vec::new(),
@@ -297,6 +315,17 @@ impl World {
         let end = self.now.after(time);
         while self.step(end) {}
         self.now = end;
+    }
+
+    /// Whether no node has a process of this lock any more.
+    pub(crate) fn has_forgotten(&self, name: usize) -> bool {
+        self.places.iter().all(|place| {
+            let lock = place
+                .brain
+                .as_ref()
+                .and_then(|brain| brain.lock_status(self.now, &World::name(name)));
+            lock.is_some_and(|lock| lock.variables.is_empty())
+        })
     }
 
     fn is_alive(&self, node: usize, life: u64) -> bool {
@@ -424,7 +453,13 @@ impl World {
             if !brain.output(Member(peer as u32), connection, &mut bytes) {
                 return;
             }
-            self.send(wire, peer, bytes);
+            if self.scene.messages_apart {
+                for message in messages(&bytes) {
+                    self.send(wire, peer, message.to_vec());
+                }
+            } else {
+                self.send(wire, peer, bytes);
+            }
         }
     }
 
@@ -532,4 +567,19 @@ impl World {
         let now = self.now;
         self.call(at, |brain| brain.disconnected(now, peer, Connection(wire as u64)));
     }
+}
+
+/// Cuts what a node writes into its messages. A frame is four bytes of length, four of tag, and so
+/// many; one that begins with a 1 is an acknowledgement, which goes with the message behind it.
+fn messages(bytes: &[u8]) -> Vec<&[u8]> {
+    let (mut messages, mut from, mut end) = (Vec::new(), 0, 0);
+    while let Some(length) = bytes[end..].first_chunk() {
+        let body = end + 8;
+        end = body + u32::from_le_bytes(*length) as usize;
+        if bytes[body] != 1 || end == bytes.len() {
+            messages.push(&bytes[from..end]);
+            from = end;
+        }
+    }
+    messages
 }

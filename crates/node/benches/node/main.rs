@@ -19,7 +19,8 @@ fn main() {
         ["child", "ring", rest @ ..] => handover::ring_child(rest),
         ["child", "node", rest @ ..] => handover::node_child(rest),
         ["child", "names"] => memory::names_child(),
-        ["child", "idle", rest @ ..] => memory::idle_child(rest),
+        ["child", "idle", rest @ ..] => memory::idle_child(rest, false),
+        ["child", "idle-ring", rest @ ..] => memory::idle_child(rest, true),
         // Cargo adds a word of its own.
         words => some(&words.iter().copied().filter(|word| *word != "--bench").collect::<Vec<_>>()),
     }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mutua_node::Config;
+use mutua_node::{Config, Rule};
 use tokio::{runtime::Builder, time::sleep};
 
 use super::reentry::{cluster, config, members};
@@ -17,6 +17,11 @@ const IDLE: Duration = Duration::from_secs(10);
 
 pub(crate) fn measure() {
     println!("{}", child(&["names"]).trim());
+    measure_idle("idle");
+    measure_idle("idle-ring");
+}
+
+fn measure_idle(kind: &str) {
     let place = tempfile::tempdir().expect("a directory");
     let members = members(3);
     let addresses: Vec<_> = members.iter().map(|member| member.address.as_str()).collect();
@@ -24,7 +29,7 @@ pub(crate) fn measure() {
     let children: Vec<_> = (0..3)
         .map(|me| {
             let me = me.to_string();
-            let mut arguments = vec!["idle", &me, path];
+            let mut arguments = vec![kind, &me, path];
             arguments.extend(&addresses);
             spawn(&arguments)
         })
@@ -92,8 +97,9 @@ pub(crate) fn names_child() {
     });
 }
 
-/// Runs one of three nodes, with nothing to do.
-pub(crate) fn idle_child(arguments: &[&str]) {
+/// Runs one of three nodes, with nothing to do; or with a lock whose token goes round for ever, and
+/// that nobody wants any more.
+pub(crate) fn idle_child(arguments: &[&str], ring: bool) {
     let [me, place, addresses @ ..] = arguments else { panic!("too few arguments") };
     let me: usize = me.parse().expect("a number");
     let mut members = members(addresses.len());
@@ -102,17 +108,26 @@ pub(crate) fn idle_child(arguments: &[&str]) {
     }
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let config = config(std::path::Path::new(place), &members, me);
+        let mut config = config(std::path::Path::new(place), &members, me);
+        config.rules.push(Rule::new("*", "le-lann"));
         let node = mutua_node::Node::start(config).await.expect("a node");
         node.ready().await;
-        sleep(Duration::from_secs(1)).await;
-        let (busy, start) = (busy_nanos(), Instant::now());
+        let lock = node.lock("ring");
+        if ring {
+            drop(lock.acquire().await.expect("inside"));
+        }
+        // A nudge lasts a second, and then it slows down.
+        sleep(Duration::from_secs(4)).await;
+        let (busy, lazy, start) = (busy_nanos(), node.status().lazy, Instant::now());
         sleep(IDLE).await;
         let share = (busy_nanos() - busy) as f64 / start.elapsed().as_nanos() as f64;
+        let what = if ring { "with a le-lann lock that nobody wants" } else { "with nothing" };
         println!(
-            "idle node of three: {:.1} MiB (at most 20), {:.3} % of a core (at most 0.1)",
+            "idle node of three {what}: {:.1} MiB (at most 20), {:.3} % of a core (at most 0.1), \
+             {:.1} messages a second",
             resident_mib(),
-            share * 100.0
+            share * 100.0,
+            (node.status().lazy - lazy) as f64 / start.elapsed().as_secs_f64(),
         );
         // The others measure too.
         sleep(Duration::from_millis(500)).await;

@@ -236,6 +236,10 @@ impl FileLimits {
         }
         if let Some(backlog) = self.backlog {
             limits.backlog = *backlog.get_ref();
+            if limits.backlog == 0 {
+                let why = "backlog is how many messages may wait on a link: at least 1".to_owned();
+                return Err(Complaint(backlog.span(), why));
+            }
         }
         for (value, limit) in [
             (self.lost_after, &mut limits.lost_after),
@@ -329,6 +333,8 @@ lost_after = "3s"
         assert!(text.starts_with("mutua.toml:19: a time is written"), "{text}");
         let text = complaint("lost_after = \"3s\"", "heartbeat = \"3s\"");
         assert!(text.starts_with("mutua.toml:19: lost_after must be longer"), "{text}");
+        let text = complaint("lost_after = \"3s\"", "backlog = 0");
+        assert!(text.starts_with("mutua.toml:19: backlog is how many"), "{text}");
         let text = complaint("lost_after = \"3s\"", "at_once = 0");
         assert!(text.starts_with("mutua.toml:19: at_once is how many"), "{text}");
         let text = complaint("cluster =", "clutser =");

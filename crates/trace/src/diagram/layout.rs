@@ -103,7 +103,7 @@ impl Layout {
     pub(super) fn new(header: &Header, scene: &Scene) -> Self {
         let names = scene.rows.iter().map(|&who| header.name(who).chars().count());
         let left = 30.0 + 8.0 * names.max().unwrap_or(0) as f64;
-        let columns = columns(header, scene, left + 24.0);
+        let columns = columns(header, scene, left + first_gap(scene));
         let last = columns.values().copied().fold(left, f64::max);
         let right = last + 60.0;
         let (top, gap) = (104.0, row_gap(scene));
@@ -157,6 +157,15 @@ fn row_gap(scene: &Scene) -> f64 {
         5..=8 => 74.0,
         _ => 56.0,
     }
+}
+
+/// What stands to the left of the first column: the clocks of requests there, which are long on
+/// real nodes.
+fn first_gap(scene: &Scene) -> f64 {
+    let first = scene.times.first();
+    let requests = scene.marks.iter().filter(|mark| mark.kind == MarkKind::Request);
+    let widths = requests.filter(|mark| Some(&mark.at) == first);
+    widths.map(|mark| text_width(&mark.label) + 12.0).fold(24.0, f64::max)
 }
 
 /// So many messages under way at once need more room to be told apart.
