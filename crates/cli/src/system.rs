@@ -21,8 +21,8 @@ pub(crate) struct SystemArguments {
     #[arg(long = "with", value_name = "KEY=VALUE")]
     pub(crate) with: Vec<String>,
 
-    /// The tree of raymond and neilsen-mizuno: line, star, binary (the default), kary:K, or a file with an edge
-    /// `A B` per line.
+    /// The tree of raymond and neilsen-mizuno: line, star, binary (the default), kary:K, or a file
+    /// with an edge `A B` per line.
     #[arg(long, value_name = "SHAPE")]
     pub(crate) topology: Option<String>,
 
