@@ -40,7 +40,7 @@ use nix::sys::{
 
 /// What the clock says that leases are counted on.
 pub(crate) fn now() -> u64 {
-    mutua_service::Moment::now().nanos()
+    mutua_service::now().nanos()
 }
 
 /// The first argument of a process that is a guard.

@@ -56,6 +56,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use disk::Disk;
 use shared::Shared;
 
+pub use clock::now;
 pub use config::{Config, ConfigError, MemberConfig};
 pub use disk::DiskError;
 pub use error::{AcquireError, StartError};
@@ -63,7 +64,7 @@ pub use lock::{Guard, Lock};
 pub use mutua_algorithms::Fence;
 pub use mutua_brain::{
     Counts, DEFAULT_ALGORITHM, HolderStatus, Limits, LinkStatus, LockStatus, MAX_CALL, MAX_NAME,
-    Rule, Status, WaiterStatus, usable,
+    Moment, Rule, Status, WaiterStatus, usable,
 };
 pub use socket::{MemberStatus, NodeStatus, ask_status, ask_to_stop, socket_path};
 pub use trace::TraceConfig;

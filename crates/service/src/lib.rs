@@ -7,12 +7,11 @@
 
 pub mod client;
 pub mod desk;
-mod moment;
 mod place;
 pub mod proto;
 mod server;
 
 pub use client::goodbye;
-pub use moment::Moment;
+pub use mutua_node::{Moment, now};
 pub use place::kept_for;
 pub use server::{Options, ServeError, serve};

@@ -84,7 +84,7 @@ impl Service {
     pub(crate) fn call<T>(self: &Arc<Self>, does: impl FnOnce(&mut Core, Moment) -> T) -> T {
         let mut core = self.lock();
         // Read under the lock, so that the desk never sees time go back.
-        let now = Moment::now();
+        let now = crate::now();
         let result = does(&mut core, now);
         self.settle(&mut core, now);
         result
@@ -187,7 +187,7 @@ impl Service {
             let (wake_at, now) = {
                 let mut core = self.lock();
                 core.armed = core.desk.wake_at();
-                (core.armed, Moment::now())
+                (core.armed, crate::now())
             };
             // The runtime's clock stands still while the machine sleeps, so look again now and
             // then.

@@ -134,7 +134,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Result<Self> {
-        let number = mutua_service::Moment::now().nanos();
+        let number = mutua_service::now().nanos();
         let name = format!("mutua-bank-{}-{number}", std::process::id());
         let path = Path::new(&std::env::temp_dir()).join(name);
         fs::create_dir(&path).with_context(|| format!("{} cannot be made", path.display()))?;

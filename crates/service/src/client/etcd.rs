@@ -32,7 +32,7 @@ pub(super) async fn run(
         Err(text) => return say(&tell, Event::Unreachable(text)),
     };
     let mut lease = LeaseClient::new(channel.clone());
-    let asked = Moment::now();
+    let asked = crate::now();
     let ttl = i64::try_from(wish.ttl.as_secs().max(1)).unwrap_or(i64::MAX);
     let granted = match lease.lease_grant(LeaseGrantRequest { ttl, id: 0 }).await {
         Ok(granted) => granted.into_inner(),
@@ -56,7 +56,7 @@ pub(super) async fn run(
     };
     if let Some((key, fence)) = key {
         say(&tell, Event::GoodUntil(keeper.good_until));
-        say(&tell, Event::Granted { fence, waited: Moment::now().since(asked) });
+        say(&tell, Event::Granted { fence, waited: crate::now().since(asked) });
         tokio::select! {
             why = keeper.keep(lease.clone(), &tell) => {
                 say(&tell, Event::Lost(why));
@@ -91,7 +91,7 @@ async fn lock(
 ) -> Option<(Vec<u8>, u64)> {
     let request = LockRequest { name: wish.name.clone(), lease };
     let mut client = LockClient::new(channel);
-    let limit = wish.wait.map(|wait| wait.max(TRY).saturating_sub(Moment::now().since(since)));
+    let limit = wish.wait.map(|wait| wait.max(TRY).saturating_sub(crate::now().since(since)));
     let locked = match limit {
         None => client.lock(request).await,
         Some(limit) => match tokio::time::timeout(limit, client.lock(request)).await {
@@ -131,7 +131,7 @@ impl Keeper {
                 Ok(_) => return "the lease is gone".to_owned(),
                 Err(status) => status.message().to_owned(),
             };
-            if self.good_until <= Moment::now() {
+            if self.good_until <= crate::now() {
                 return format!("the lease ran out: {why}");
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -145,7 +145,7 @@ impl Keeper {
         lease: LeaseClient<Channel>,
         tell: &UnboundedSender<Event>,
     ) -> bool {
-        let now = Moment::now();
+        let now = crate::now();
         self.good_until.since(now) >= self.ttl / 2
             || (now < self.good_until
                 && matches!(self.keep_on_one_stream(lease, tell, true).await, Ok(true)))
@@ -159,7 +159,7 @@ impl Keeper {
         once: bool,
     ) -> Result<bool, Status> {
         let (ask, requests) = unbounded_channel();
-        let mut sent = Moment::now();
+        let mut sent = crate::now();
         let _ = ask.send(LeaseKeepAliveRequest { id: self.id });
         let stream = UnboundedReceiverStream::new(requests);
         let limit = |now: Moment| self.good_until.since(now);
@@ -167,7 +167,7 @@ impl Keeper {
         let late = |_| Status::deadline_exceeded("no answer");
         let mut replies = replies.map_err(late)??.into_inner();
         loop {
-            let left = self.good_until.since(Moment::now());
+            let left = self.good_until.since(crate::now());
             let reply = tokio::time::timeout(left, replies.message()).await.map_err(late)??;
             let reply = reply.ok_or_else(|| Status::unavailable("the stream has ended"))?;
             if reply.ttl <= 0 {
@@ -180,7 +180,7 @@ impl Keeper {
                 return Ok(true);
             }
             tokio::time::sleep(self.ttl / 3).await;
-            sent = Moment::now();
+            sent = crate::now();
             let _ = ask.send(LeaseKeepAliveRequest { id: self.id });
         }
     }

@@ -76,12 +76,12 @@ pub(super) async fn run(
         let Over::Broken(text) = over else { return };
         if session.heard > heard {
             // It was there until now, though it may have had nothing to say for a while.
-            session.heard = Moment::now();
+            session.heard = crate::now();
         }
         if session.leaving {
             return session.say(Event::Left);
         }
-        let silence = Moment::now().since(session.heard);
+        let silence = crate::now().since(session.heard);
         if session.fence.is_none() && silence > PATIENCE {
             return session.say(Event::Unreachable(text));
         }
@@ -95,7 +95,7 @@ pub(super) async fn run(
 
 impl Session {
     fn new(wish: Wish, tell: UnboundedSender<Event>) -> Self {
-        let now = Moment::now();
+        let now = crate::now();
         Self {
             ttl: wish.ttl,
             wish,
@@ -120,11 +120,11 @@ impl Session {
     }
 
     fn is_lost(&self) -> bool {
-        self.fence.is_some() && !self.untold && self.good_until <= Moment::now()
+        self.fence.is_some() && !self.untold && self.good_until <= crate::now()
     }
 
     fn complain_if_silent(&mut self, why: &str) {
-        if !self.complained && Moment::now().since(self.heard) >= SILENCE {
+        if !self.complained && crate::now().since(self.heard) >= SILENCE {
             self.complained = true;
             self.say(Event::Note(format!("the node does not answer: {why}")));
         }
@@ -143,7 +143,7 @@ impl Session {
     async fn hear<T>(&mut self, what: impl Future<Output = T>) -> Result<T, Over> {
         tokio::pin!(what);
         loop {
-            let now = Moment::now();
+            let now = crate::now();
             let look = if self.complained { Duration::from_secs(1) } else { SILENCE };
             let wait = look.min(self.give_up_at().since(now));
             tokio::select! {
@@ -152,7 +152,7 @@ impl Session {
                 () = tokio::time::sleep(wait) => {}
             }
             self.complain_if_silent("no word for a while");
-            if self.give_up_at() <= Moment::now() {
+            if self.give_up_at() <= crate::now() {
                 self.say(Event::Unreachable("the node does not answer".to_owned()));
                 return Err(Over::Done);
             }
@@ -171,7 +171,7 @@ impl Session {
         leave: &mut UnboundedReceiver<()>,
     ) -> Over {
         let (asks, requests) = unbounded_channel();
-        let now = Moment::now();
+        let now = crate::now();
         self.sent = vec![(0, now)];
         // The other end of the channel is held below.
         let _ = asks.send(v1::Request { ask: Some(Ask::Hello(self.hello())) });

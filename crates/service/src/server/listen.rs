@@ -209,7 +209,7 @@ fn service(
         .map_err(forgetful(data))?;
     // The hasher's keys are random in every process.
     let seed = RandomState::new().hash_one(std::process::id());
-    let now = Moment::now();
+    let now = crate::now();
     let core = Core {
         desk: Desk::new(now, settings, unclean, u32::try_from(seed >> 32).unwrap_or_default()),
         asks: Default::default(),

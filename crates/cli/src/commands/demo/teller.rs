@@ -4,7 +4,6 @@ use std::{ffi::OsString, fs, path::Path, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use mutua_node::{Config, MemberConfig, Node};
-use mutua_service::Moment;
 
 /// The first argument of such a process.
 pub(crate) const ARGUMENT: &str = "__teller";
@@ -82,7 +81,7 @@ async fn join(place: &Path, index: usize, addresses: &[String]) -> Result<Node> 
 
 /// Reads, thinks, writes. Who writes with a fence compares it with that of the last writer.
 async fn deposit(account: &Path, fence: Option<u64>) -> Result<()> {
-    let from = Moment::now().nanos();
+    let from = mutua_service::now().nanos();
     let (balance, last) = read(account)?;
     tokio::time::sleep(THINKING).await;
     ensure!(fence.is_none_or(|fence| fence > last), "an older fence than {last} must not write");
@@ -90,7 +89,7 @@ async fn deposit(account: &Path, fence: Option<u64>) -> Result<()> {
     let new = account.with_extension(std::process::id().to_string());
     fs::write(&new, format!("{} {}", balance + AMOUNT, fence.unwrap_or(last)))?;
     fs::rename(&new, account)?;
-    println!("{from} {}", Moment::now().nanos());
+    println!("{from} {}", mutua_service::now().nanos());
     Ok(())
 }
 

@@ -115,7 +115,7 @@ impl Running<'_> {
         let mut record = [0; RECORD];
         let mut filled = 0;
         loop {
-            let last = self.good_until.before(self.plan.margin / 2).since(Moment::now());
+            let last = self.good_until.before(self.plan.margin / 2).since(mutua_service::now());
             let ignored = self.plan.on_lost == guard::OnLost::Ignore;
             tokio::select! {
                 biased;

@@ -22,7 +22,7 @@ impl Session {
         asks: &Asks,
         leave: &mut UnboundedReceiver<()>,
     ) -> Over {
-        let mut renew_at = Moment::now().after(self.ttl / 3);
+        let mut renew_at = crate::now().after(self.ttl / 3);
         loop {
             if self.is_lost() && !self.leaving {
                 self.say(Event::Lost("the lease ran out".to_owned()));
@@ -41,7 +41,7 @@ impl Session {
                 }
                 reply = replies.message() => match reply {
                     Ok(Some(v1::Reply { answer })) => {
-                        self.heard = Moment::now();
+                        self.heard = crate::now();
                         self.complained = false;
                         if let Some(over) = answer.and_then(|answer| self.take_in(answer, asks)) {
                             return over;
@@ -51,8 +51,8 @@ impl Session {
                     Err(status) => return Over::Broken(status.message().to_owned()),
                 },
                 () = tokio::time::sleep(due) => {
-                    if Moment::now() >= renew_at {
-                        renew_at = Moment::now().after(self.ttl / 3);
+                    if crate::now() >= renew_at {
+                        renew_at = crate::now().after(self.ttl / 3);
                         self.renew(asks);
                     }
                     if let Some(over) = self.look_for_silence() {
@@ -65,7 +65,7 @@ impl Session {
 
     /// How long nothing has to be done.
     fn due(&self, renew_at: Moment) -> Duration {
-        let now = Moment::now();
+        let now = crate::now();
         let mut due = renew_at.min(self.give_up_at());
         if self.fence.is_some() && !self.untold {
             due = due.min(self.good_until);
@@ -77,12 +77,12 @@ impl Session {
     }
 
     fn look_for_silence(&mut self) -> Option<Over> {
-        if self.sent.first().is_some_and(|(_, sent)| Moment::now().since(*sent) >= SILENCE) {
+        if self.sent.first().is_some_and(|(_, sent)| crate::now().since(*sent) >= SILENCE) {
             self.complain_if_silent("it is stopped, or very slow");
             // Said once, whatever it is.
             self.complained = true;
         }
-        if self.give_up_at() <= Moment::now() && !self.leaving {
+        if self.give_up_at() <= crate::now() && !self.leaving {
             self.say(Event::Unreachable("the node does not answer".to_owned()));
             return Some(Over::Done);
         }
@@ -91,7 +91,7 @@ impl Session {
 
     fn renew(&mut self, asks: &Asks) {
         self.renewals += 1;
-        self.sent.push((self.renewals, Moment::now()));
+        self.sent.push((self.renewals, crate::now()));
         let renew = Ask::Renew(v1::Renew { number: self.renewals });
         let _ = asks.send(v1::Request { ask: Some(renew) });
     }
@@ -105,7 +105,7 @@ impl Session {
                 self.fence = Some(granted.fence);
                 self.untold = true;
                 // Who was stopped for a while may read this long after it was written.
-                if self.good_until.since(Moment::now()) < self.ttl / 2 {
+                if self.good_until.since(crate::now()) < self.ttl / 2 {
                     self.renew(asks);
                 } else {
                     self.tell_grant();
@@ -126,7 +126,7 @@ impl Session {
             // What the node has written down is enough, unless its directory is lost with it.
             self.mark = self.wish.place.as_ref().and_then(|place| Mark::new(place, self.ttl).ok());
             self.say(Event::GoodUntil(self.good_until));
-            let waited = Moment::now().since(self.since);
+            let waited = crate::now().since(self.since);
             self.say(Event::Granted { fence, waited });
         }
     }
