@@ -281,6 +281,7 @@ impl<M: Mutex> Simulation<M> {
     }
 
     fn request(&mut self, who: NodeId, incarnation: u32) {
+        self.world.planned -= 1;
         let node = &mut self.nodes[who.index()];
         // Whoever is drawn or told to ask does so in any life; who asks of its own accord only in
         // the one in which it planned to.

@@ -125,6 +125,8 @@ pub(crate) struct World<M> {
     /// Messages under way that are not lazy.
     pub(crate) busy: u64,
     requests: u64,
+    /// Requests that will be made, if their clients are up then.
+    pub(crate) planned: u64,
     /// When requests came to clients that were not outside, and could not be made yet.
     backlog: BTreeMap<NodeId, VecDeque<u64>>,
     /// When the last one left while others waited, until the next one enters.
@@ -151,6 +153,7 @@ impl<M: Message> World<M> {
             tells: None,
             busy: 0,
             requests: 0,
+            planned: 0,
             backlog: BTreeMap::new(),
             left_at: None,
             next_after: None,
@@ -174,8 +177,7 @@ impl<M: Message> World<M> {
             }
             Load::Script(wishes) => {
                 for wish in wishes {
-                    let request = Event::Request { node: wish.node, incarnation: 0 };
-                    self.wheel.push(wish.at, request);
+                    self.plan_request(wish.at, wish.node, 0);
                 }
             }
         }
@@ -184,17 +186,22 @@ impl<M: Message> World<M> {
         }
     }
 
+    fn plan_request(&mut self, at: u64, node: NodeId, incarnation: u32) {
+        self.planned += 1;
+        self.wheel.push(at, Event::Request { node, incarnation });
+    }
+
     fn plan_for_all(&mut self, mut when: impl FnMut(&mut Clients, NodeId) -> u64) {
         for node in self.clients.active().map(NodeId) {
             let at = when(&mut self.clients, node);
-            self.wheel.push(at, Event::Request { node, incarnation: 0 });
+            self.plan_request(at, node, 0);
         }
     }
 
     /// Everybody asks at once, and will again.
     pub(crate) fn burst(&mut self, every: Distribution) {
         for node in self.clients.active().map(NodeId) {
-            self.wheel.push(self.now, Event::Request { node, incarnation: u32::MAX });
+            self.plan_request(self.now, node, u32::MAX);
         }
         let next = self.now + self.clients.gap(every).max(1);
         self.wheel.push(next, Event::Burst);
@@ -208,7 +215,7 @@ impl<M: Message> World<M> {
         let Load::Light { gap } = self.clients.workload.load else { return };
         let at = (left_at + self.clients.gap(gap)).max(self.now);
         let node = self.clients.draw();
-        self.wheel.push(at, Event::Request { node, incarnation: u32::MAX });
+        self.plan_request(at, node, u32::MAX);
     }
 
     // What clients do.
@@ -278,20 +285,19 @@ impl<M: Message> World<M> {
         self.end_of_batch();
         if self.is_warm(self.measures.entries_in_all) {
             self.open();
-        } else if self.has_measured_all() && !self.is_written_to_the_end() {
+        } else if self.stage == Stage::Measuring
+            && self.measures.entries == self.length.entries
+            && !self.has_read_its_script()
+        {
             self.close();
         }
     }
 
-    fn has_measured_all(&self) -> bool {
-        self.stage == Stage::Measuring && self.measures.entries == self.length.entries
-    }
-
-    /// Whether all requests are written down and measured. Then the messages of the last exit count
-    /// too, up to when all is at rest.
-    fn is_written_to_the_end(&self) -> bool {
-        let Load::Script(wishes) = &self.clients.workload.load else { return false };
-        self.length.entries + self.length.warm_up >= wishes.len() as u64
+    /// Whether the requests were written down, and nobody will make one any more. Then the messages
+    /// of the last exit count too: it is measured until all is at rest.
+    fn has_read_its_script(&self) -> bool {
+        let is_written = matches!(self.clients.workload.load, Load::Script(_));
+        is_written && self.planned == 0 && self.checks.waiting == 0
     }
 
     /// A request comes to a client that cannot make it yet.
@@ -311,19 +317,17 @@ impl<M: Message> World<M> {
     }
 
     pub(crate) fn plan_after_leaving(&mut self, who: NodeId, client: &mut Client) {
-        let request = Event::Request { node: who, incarnation: client.incarnation };
+        let incarnation = client.incarnation;
         match self.clients.workload.load {
             Load::Light { .. } => self.next_after = Some(self.now),
-            Load::Saturated => {
-                self.wheel.push(self.now, request);
-            }
+            Load::Saturated => self.plan_request(self.now, who, incarnation),
             Load::Think(think) => {
                 let at = self.now + self.clients.think(who, think);
-                self.wheel.push(at, request);
+                self.plan_request(at, who, incarnation);
             }
             Load::Bursts { .. } | Load::Script(_) => {
                 if self.backlog.get(&who).is_some_and(|due| !due.is_empty()) {
-                    self.wheel.push(self.now, request);
+                    self.plan_request(self.now, who, incarnation);
                 }
             }
         }
@@ -370,7 +374,7 @@ impl<M: Message> World<M> {
             }
         }
         let settled = self.checks.waiting == 0 && self.checks.inside == 0;
-        if settled && self.has_measured_all() && self.is_written_to_the_end() {
+        if settled && self.stage != Stage::Draining && self.has_read_its_script() {
             self.close();
         }
         if self.stage == Stage::Draining && settled {

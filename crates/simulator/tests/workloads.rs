@@ -40,6 +40,21 @@ fn the_messages_of_the_last_exit_are_counted_too() {
 }
 
 #[test]
+fn a_script_ends_with_its_last_request_however_many_entries_are_wanted() {
+    let workload =
+        Workload { load: Load::Script(vec![wish(1, 1), wish(3, 9)]), who: Who::All, hold: HOLD };
+    for (entries, warm_up, measured) in [(1, 0, 1), (2, 0, 2), (50, 0, 2), (50, 1, 1), (5, 50, 0)] {
+        let mut plan = plan(5, workload.clone(), entries);
+        plan.warm_up = Some(warm_up);
+        // A token that goes round would go on for ever.
+        plan.max_events = 100_000;
+        let report = run("le-lann", &plan);
+        assert_eq!(report.entries, measured, "{entries} {warm_up}");
+        assert!(report.events < 1000, "{}", report.events);
+    }
+}
+
+#[test]
 fn a_request_that_must_be_put_off_waits_from_when_it_came() {
     let wishes = [wish(0, 5), wish(0, 6), wish(0, 7)];
     let report = written("central", Distribution::Constant(10 * T), &wishes);
