@@ -88,7 +88,7 @@ impl Search<'_> {
         let entries = wishes.len().max(1) as u64;
         let mut plan = Plan { entries, ..plan.clone() };
         plan.workload.load = Load::Script(wishes);
-        for seed in plan.seed..plan.seed + SEEDS {
+        for seed in (0..SEEDS).map(|number| plan.seed.wrapping_add(number)).collect::<Vec<_>>() {
             plan.seed = seed;
             self.tries += 1;
             let report = simulate(self.name, &plan)?.ok()?;

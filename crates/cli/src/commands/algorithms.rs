@@ -77,7 +77,8 @@ fn name(about: &About) -> String {
     if about.control { format!("{} (control)", about.name) } else { about.name.to_owned() }
 }
 
-fn links(about: &About) -> &'static str {
+/// What links an algorithm needs, in a word.
+pub(crate) fn links(about: &About) -> &'static str {
     match about.links {
         Links::Any => "any",
         Links::Fifo => "FIFO",

@@ -51,12 +51,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(exit_code(&report))
 }
 
-/// Whether both found the same of every property.
+/// Whether both found the same of every property, as far as both have decided it: a limit may end
+/// the one before the other.
 fn same(one: &Report, other: &Report) -> bool {
-    let found = |report: &Report| -> Vec<_> {
-        report.verdicts.iter().map(|verdict| (verdict.name, verdict.holds)).collect()
+    if one.is_complete() && other.is_complete() {
+        return found(one) == found(other);
+    }
+    let others = found(other);
+    let differs = |&(name, holds): &(_, Option<bool>)| {
+        others
+            .iter()
+            .any(|&(other, also)| other == name && holds.zip(also).is_some_and(|(a, b)| a != b))
     };
-    found(one) == found(other)
+    !found(one).iter().any(differs)
+}
+
+fn found(report: &Report) -> Vec<(&'static str, Option<bool>)> {
+    report.verdicts.iter().map(|verdict| (verdict.name, verdict.holds)).collect()
 }
 
 fn exit_code(report: &Report) -> ExitCode {

@@ -116,15 +116,9 @@ impl Comparison {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let named: Vec<_> =
         arguments.names.iter().map(|name| names::algorithm(name)).collect::<Result<_>>()?;
-    check(arguments)?;
     let comparison = compare(arguments, &named)?;
     write(&comparison, &arguments.out)?;
     Ok(if comparison.violations(false) > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn check(arguments: &Arguments) -> Result<()> {
-    situations(arguments)?;
-    Ok(())
 }
 
 /// Reads an offered load.
@@ -134,6 +128,7 @@ fn offered(text: &str) -> Result<f64, String> {
 }
 
 fn compare(arguments: &Arguments, named: &[&'static About]) -> Result<Comparison> {
+    let situations = situations(arguments)?;
     let out = &arguments.out;
     fs::create_dir_all(out).with_context(|| format!("cannot make `{}`", out.display()))?;
     let effort = Effort {
@@ -146,7 +141,6 @@ fn compare(arguments: &Arguments, named: &[&'static About]) -> Result<Comparison
         true if named.iter().all(|about| about.kind == Kind::Election) => Vec::new(),
         true | false => grid::mutexes(named),
     };
-    let situations = situations(arguments)?;
     let cells = cells(arguments, &mutexes, &situations);
     let elections = elections::cells(named, &arguments.nodes);
     Ok(Comparison {

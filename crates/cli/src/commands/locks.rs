@@ -205,7 +205,8 @@ pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
         let seen = client.list(request).await.map_err(failed)?.into_inner().locks;
         let seen = seen.into_iter().next().unwrap_or_default();
         let Some(holder) = seen.holder else {
-            return Ok(tell_broken(arguments, &v1::BreakResponse::default(), &seen.unanswered));
+            let nothing = v1::BreakResponse::default();
+            return Ok(tell_broken(arguments, arguments.token, &nothing, &seen.unanswered));
         };
         if !arguments.yes && !confirm(&holder)? {
             return Ok(ExitCode::from(1));
@@ -215,12 +216,15 @@ pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
         let (reason, by) = (arguments.reason.clone(), super::lock::owner());
         let request = v1::BreakRequest { name, fence, reason, by };
         let response = client.r#break(request).await.map_err(failed)?;
-        Ok(tell_broken(arguments, &response.into_inner(), &[]))
+        Ok(tell_broken(arguments, Some(fence), &response.into_inner(), &[]))
     })
 }
 
+/// Says what was broken. If nothing was, `token` is what should have been, if any was known:
+/// whoever has got in since is another one.
 fn tell_broken(
     arguments: &BreakArguments,
+    token: Option<u64>,
     response: &v1::BreakResponse,
     unanswered: &[String],
 ) -> ExitCode {
@@ -249,7 +253,7 @@ fn tell_broken(
         eprintln!("mutua: nothing was broken: {names} did not answer, and nobody else is inside");
         return ExitCode::from(exit::UNAVAILABLE);
     }
-    match arguments.token {
+    match token {
         Some(token) => eprintln!("mutua: token {token} is not inside {name}"),
         None => eprintln!("mutua: nobody is inside {name}"),
     }

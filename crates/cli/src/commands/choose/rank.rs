@@ -178,7 +178,7 @@ fn measure(situation: &Situation, candidate: &Candidate) -> Result<Ranked, Strin
             situation.workload.clone(),
             situation.entries,
         );
-        plan.seed = situation.seed + number;
+        plan.seed = situation.seed.wrapping_add(number);
         plan.max_events = MAX_EVENTS;
         reports.push(play(candidate, &plan)?);
     }

@@ -126,7 +126,7 @@ impl Task for Cell {
         };
         let mut reports = Vec::new();
         for number in 0..effort.runs {
-            let plan = Plan { seed: effort.seed + number, ..plan.clone() };
+            let plan = Plan { seed: effort.seed.wrapping_add(number), ..plan.clone() };
             match simulate(&self.algorithm, &plan) {
                 Some(Ok(report)) => reports.push(report),
                 Some(Err(error)) => {

@@ -7,10 +7,10 @@ mod theory_table;
 
 use std::fmt::Write;
 
-use mutua_algorithms::{About, Links, registry};
+use mutua_algorithms::{About, registry};
 
 use super::{Comparison, plots::Shown, results::Row};
-use crate::{plot::escape, verdict::counted};
+use crate::{commands::algorithms::links, plot::escape, verdict::counted};
 
 pub(super) fn page(comparison: &Comparison, plots: &[Shown]) -> String {
     let title = match comparison.mutexes.is_empty() {
@@ -152,13 +152,6 @@ fn algorithms_table(page: &mut String, comparison: &Comparison) {
             vec![costs.light, costs.saturated, costs.worst, links(about), about.source]
         };
         table(page, &columns, &elections, cells);
-    }
-}
-
-fn links(about: &About) -> &'static str {
-    match about.links {
-        Links::Any => "any",
-        Links::Fifo => "FIFO",
     }
 }
 

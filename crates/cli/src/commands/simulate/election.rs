@@ -127,11 +127,9 @@ fn theory(arguments: &Arguments, about: &About, plan: &ElectionPlan) -> Result<O
 /// What an election costs, and under which circumstances.
 fn in_general(about: &About) -> String {
     let costs = &about.costs;
-    match about.name {
-        "chang-roberts" => {
-            format!("one starts: {}; all start: {}", costs.light, costs.saturated)
-        }
-        _ => format!("{}; at worst {}", costs.light, costs.worst),
+    match costs.saturated {
+        "-" => format!("{}; at worst {}", costs.light, costs.worst),
+        all => format!("one starts: {}; all start: {all}", costs.light),
     }
 }
 

@@ -108,7 +108,7 @@ pub(super) fn situation(plan: &Plan, about: &About, outcome: &Outcome) -> String
     let first = &outcome.reports[0];
     let seeds = match outcome.reports.len() {
         1 => format!("seed {}", first.seed),
-        count => format!("seeds {} to {}", first.seed, first.seed + count as u64 - 1),
+        count => format!("seeds {} to {}", first.seed, first.seed.wrapping_add(count as u64 - 1)),
     };
     let entries = outcome.reports.iter().map(|report| report.entries).sum::<u64>();
     let mut parts = vec![plural(plan.setup.nodes.into(), "process", "processes")];

@@ -36,7 +36,7 @@ fn how(comparison: &Comparison) -> String {
     let effort = comparison.effort;
     let events: u64 = comparison.rows.iter().map(|row| row.figures.events).sum::<u64>()
         + comparison.elections.iter().map(|row| row.figures.events).sum::<u64>();
-    let last = effort.seed + effort.runs - 1;
+    let last = effort.seed.wrapping_add(effort.runs - 1);
     let seeds = if effort.runs == 1 {
         format!("seed {last}")
     } else {
