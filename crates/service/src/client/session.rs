@@ -1,6 +1,8 @@
 //! A client of a node of ours.
 
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -30,6 +32,8 @@ struct Session {
     /// Since when it has wished.
     since: Moment,
     fence: Option<u64>,
+    /// It was inside and must not be any more: it asks for nothing again.
+    lost: bool,
     /// Kept while inside.
     mark: Option<Mark>,
     /// The fence is not told yet: first the lease must be known to be good for a while.
@@ -38,6 +42,8 @@ struct Session {
     /// Renewals that are not acknowledged: number and when it was sent. 0 is the Hello.
     sent: Vec<(u64, Moment)>,
     renewals: u64,
+    renew_at: Moment,
+    /// For how long the last word was good, from when it was asked for.
     ttl: Duration,
     leaving: bool,
     /// When something was last heard of the node.
@@ -81,12 +87,15 @@ pub(super) async fn run(
         if session.leaving {
             return session.say(Event::Left);
         }
+        if session.has_run_out() {
+            session.lose(format!("the lease ran out: {text}"));
+        }
+        if session.lost {
+            return session.wait_to_leave(&mut leave).await;
+        }
         let silence = crate::now().since(session.heard);
         if session.fence.is_none() && silence > PATIENCE {
             return session.say(Event::Unreachable(text));
-        }
-        if session.is_lost() {
-            return session.wait_to_leave(text, &mut leave).await;
         }
         session.complain_if_silent(&text);
         tokio::time::sleep(AGAIN).await;
@@ -103,11 +112,13 @@ impl Session {
             id: 0,
             since: now,
             fence: None,
+            lost: false,
             mark: None,
             untold: false,
             good_until: now,
             sent: Vec::new(),
             renewals: 0,
+            renew_at: now,
             leaving: false,
             heard: now,
             complained: false,
@@ -119,8 +130,19 @@ impl Session {
         let _ = self.tell.send(event);
     }
 
-    fn is_lost(&self) -> bool {
-        self.fence.is_some() && !self.untold && self.good_until <= crate::now()
+    /// Until when it is inside, as the user knows it.
+    fn inside_until(&self) -> Moment {
+        if self.fence.is_some() && !self.untold { self.good_until } else { Moment::NEVER }
+    }
+
+    fn has_run_out(&self) -> bool {
+        self.inside_until() <= crate::now()
+    }
+
+    fn lose(&mut self, why: String) {
+        self.fence = None;
+        self.lost = true;
+        self.say(Event::Lost(why));
     }
 
     fn complain_if_silent(&mut self, why: &str) {
@@ -139,19 +161,22 @@ impl Session {
     }
 
     /// Waits for something of the node's, and tells the user if it takes long. An error if whoever
-    /// waits has given up.
+    /// waits has given up, or is not inside any more.
     async fn hear<T>(&mut self, what: impl Future<Output = T>) -> Result<T, Over> {
         tokio::pin!(what);
         loop {
             let now = crate::now();
             let look = if self.complained { Duration::from_secs(1) } else { SILENCE };
-            let wait = look.min(self.give_up_at().since(now));
+            let wait = look.min(self.give_up_at().min(self.inside_until()).since(now));
             tokio::select! {
                 biased;
                 heard = &mut what => return Ok(heard),
                 () = tokio::time::sleep(wait) => {}
             }
             self.complain_if_silent("no word for a while");
+            if self.has_run_out() {
+                return Err(Over::Broken("the node does not answer".to_owned()));
+            }
             if self.give_up_at() <= crate::now() {
                 self.say(Event::Unreachable("the node does not answer".to_owned()));
                 return Err(Over::Done);
@@ -159,8 +184,7 @@ impl Session {
         }
     }
 
-    async fn wait_to_leave(self, why: String, leave: &mut UnboundedReceiver<()>) {
-        self.say(Event::Lost(format!("the lease ran out: {why}")));
+    async fn wait_to_leave(self, leave: &mut UnboundedReceiver<()>) {
         leave.recv().await;
         self.say(Event::Left);
     }

@@ -7,7 +7,6 @@ use tonic::Streaming;
 
 use super::{Over, SILENCE, Session};
 use crate::{
-    Moment,
     client::Event,
     place::Mark,
     proto::v1::{self, reply::Answer, request::Ask},
@@ -22,14 +21,12 @@ impl Session {
         asks: &Asks,
         leave: &mut UnboundedReceiver<()>,
     ) -> Over {
-        let mut renew_at = crate::now().after(self.ttl / 3);
+        self.renew_at = crate::now().after(self.ttl / 3);
         loop {
-            if self.is_lost() && !self.leaving {
-                self.say(Event::Lost("the lease ran out".to_owned()));
-                self.fence = None;
-                self.good_until = Moment::NEVER;
+            if self.has_run_out() && !self.leaving {
+                self.lose("the lease ran out".to_owned());
             }
-            let due = self.due(renew_at);
+            let due = self.due();
             tokio::select! {
                 biased;
                 Some(()) = leave.recv(), if !self.leaving => {
@@ -51,8 +48,7 @@ impl Session {
                     Err(status) => return Over::Broken(status.message().to_owned()),
                 },
                 () = tokio::time::sleep(due) => {
-                    if crate::now() >= renew_at {
-                        renew_at = crate::now().after(self.ttl / 3);
+                    if crate::now() >= self.renew_at {
                         self.renew(asks);
                     }
                     if let Some(over) = self.look_for_silence() {
@@ -64,11 +60,11 @@ impl Session {
     }
 
     /// How long nothing has to be done.
-    fn due(&self, renew_at: Moment) -> Duration {
+    fn due(&self) -> Duration {
         let now = crate::now();
-        let mut due = renew_at.min(self.give_up_at());
-        if self.fence.is_some() && !self.untold {
-            due = due.min(self.good_until);
+        let mut due = self.renew_at.min(self.give_up_at());
+        if !self.leaving {
+            due = due.min(self.inside_until());
         }
         if let Some((_, sent)) = self.sent.first().filter(|_| !self.complained) {
             due = due.min(sent.after(SILENCE));
@@ -90,8 +86,10 @@ impl Session {
     }
 
     fn renew(&mut self, asks: &Asks) {
+        let now = crate::now();
         self.renewals += 1;
-        self.sent.push((self.renewals, crate::now()));
+        self.sent.push((self.renewals, now));
+        self.renew_at = now.after(self.ttl / 3);
         let renew = Ask::Renew(v1::Renew { number: self.renewals });
         let _ = asks.send(v1::Request { ask: Some(renew) });
     }
@@ -111,9 +109,11 @@ impl Session {
                     self.tell_grant();
                 }
             }
+            // Who asked on two streams is let in for one, and refused for the other.
+            Answer::Refused(_) if self.fence.is_some() => {}
             Answer::Refused(refused) => self.say(Event::Refused(refused)),
             Answer::Renewed(renewed) => self.acknowledged(renewed.number, renewed.good_for_ms),
-            Answer::Lost(lost) => return self.lose(&lost),
+            Answer::Lost(lost) => return self.take_away(&lost),
             Answer::Released(_) => {}
             Answer::Farewell(_) => return Some(self.farewell()),
         }
@@ -131,46 +131,48 @@ impl Session {
         }
     }
 
-    fn lose(&mut self, lost: &v1::Lost) -> Option<Over> {
+    fn take_away(&mut self, lost: &v1::Lost) -> Option<Over> {
         if self.fence != Some(lost.fence) {
             return None;
         }
-        self.fence = None;
+        self.lose_or_ask_again(lost.reason.clone())
+    }
+
+    /// It is not inside any more. Whoever knows that it was must be told; who was not told yet has
+    /// only waited, and stands in line again.
+    fn lose_or_ask_again(&mut self, why: String) -> Option<Over> {
         if std::mem::take(&mut self.untold) {
-            return Some(Over::Broken("the lock was taken away before it was used".to_owned()));
+            self.fence = None;
+            return Some(Over::Broken(why));
         }
-        self.say(Event::Lost(lost.reason.clone()));
+        self.lose(why);
         None
     }
 
     /// The session has ended. Who only waited, and could not renew in time, stands in line again.
     fn farewell(&mut self) -> Over {
+        let why = "the node ended the session".to_owned();
         if self.leaving {
             self.say(Event::Left);
             return Over::Done;
         }
-        if self.fence.is_some() && !self.untold {
-            self.say(Event::Lost("the node ended the session".to_owned()));
-            return Over::Done;
+        if self.fence.is_some() {
+            return self.lose_or_ask_again(why.clone()).unwrap_or(Over::Broken(why));
         }
-        self.fence = None;
-        self.untold = false;
-        self.say(Event::Note("the session ran out; waiting again, at the end of the line".into()));
-        Over::Broken("the node ended the session".to_owned())
+        if !self.lost {
+            let text = "the session ran out; waiting again, at the end of the line";
+            self.say(Event::Note(text.to_owned()));
+        }
+        Over::Broken(why)
     }
 
     fn welcome(&mut self, welcome: v1::Welcome) -> Option<Over> {
         self.id = welcome.session;
-        self.ttl = Duration::from_millis(welcome.good_for_ms);
+        if !welcome.refused.is_empty() && self.fence.is_some() {
+            return self.lose_or_ask_again("the next node did not accept the claim".to_owned());
+        }
         self.acknowledged(0, welcome.good_for_ms);
         self.say(Event::Opened { session: self.id, version: welcome.version });
-        if !welcome.refused.is_empty() && self.fence.take().is_some() {
-            let why = "the next node did not accept the claim".to_owned();
-            if std::mem::take(&mut self.untold) {
-                return Some(Over::Broken(why));
-            }
-            self.say(Event::Lost(why));
-        }
         if welcome.quarantine_ms > 0 && self.fence.is_none() {
             self.say(Event::Note(format!(
                 "the node did not stop cleanly and grants nothing for {} ms",
@@ -184,14 +186,18 @@ impl Session {
     fn acknowledged(&mut self, number: u64, good_for_ms: u64) {
         let Some(index) = self.sent.iter().position(|sent| sent.0 == number) else { return };
         let (_, sent) = self.sent.remove(index);
-        let good_until = sent.after(Duration::from_millis(good_for_ms));
-        if good_for_ms > 0 && (good_until > self.good_until || self.fence.is_none()) {
-            self.good_until = good_until;
-            match (self.fence, self.untold) {
-                (Some(_), true) => self.tell_grant(),
-                (Some(_), false) => self.say(Event::GoodUntil(good_until)),
-                (None, _) => {}
-            }
+        if good_for_ms == 0 {
+            // The session has ended, and the next word says so.
+            return;
+        }
+        // What is said later counts, though it may be sooner than what was asked for or said before.
+        self.ttl = Duration::from_millis(good_for_ms);
+        self.good_until = sent.after(self.ttl);
+        self.renew_at = self.renew_at.min(sent.after(self.ttl / 3));
+        match (self.fence, self.untold) {
+            (Some(_), true) => self.tell_grant(),
+            (Some(_), false) => self.say(Event::GoodUntil(self.good_until)),
+            (None, _) => {}
         }
     }
 }
