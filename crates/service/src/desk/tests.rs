@@ -413,6 +413,25 @@ fn after_a_crash_former_holders_claim_theirs_again_and_stay_inside() {
 }
 
 #[test]
+fn a_claim_that_the_node_does_not_accept_is_lost_with_its_own_fence() {
+    let mut hall = Hall::after_a_crash(Some(TTL));
+    let (one, two) = (hall.open(), hall.open());
+    hall.wait(two);
+    assert!(hall.desk.claim(hall.now, one, b"x", 50));
+    assert!(hall.desk.release(hall.now, b"x", 50));
+    hall.settle();
+    hall.answering = false;
+    assert!(hall.desk.claim(hall.now, one, b"x", 42));
+    hall.settle();
+    let ask = hall.asked.pop().expect("the node is asked").0;
+    hall.desk.refused(hall.now, ask, None);
+    hall.settle();
+    let lost = |effect: &Effect| matches!(effect, Effect::Lost { session, fence: 42, .. } if *session == one);
+    assert!(hall.was_told(lost), "a client knows by the fence what it has lost");
+    assert!(!hall.desk.verify(hall.now, b"x", 42));
+}
+
+#[test]
 fn the_node_joins_the_others_only_when_nobody_can_claim_any_more() {
     let mut hall = Hall::new();
     hall.settle();

@@ -128,10 +128,8 @@ impl Attached {
                     return None;
                 }
             };
-            // A session that is known is inside already wherever it claims to be.
-            let refused = hello.claims.into_iter().filter(|claim| {
-                !core.desk.verify(now, &claim.name, claim.fence)
-                    && !core.desk.claim(now, session, &claim.name, claim.fence)
+            let refused = hello.claims.into_iter().filter(|v1::Claim { name, fence }| {
+                name.len() > mutua_node::MAX_NAME || !core.desk.claim(now, session, name, *fence)
             });
             let welcome = v1::Welcome {
                 session: session.0,

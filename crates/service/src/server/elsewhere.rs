@@ -180,18 +180,18 @@ impl Service {
         self: &Arc<Self>,
         mut request: v1::BreakRequest,
     ) -> Result<v1::BreakResponse, Status> {
+        if request.fence == 0 && !self.is_alone() {
+            // One is taken out, and not who gets in at the next node while this is on its way.
+            let lock = self.show(&Name::from(&*request.name)).await;
+            let Some(holder) = lock.holder else {
+                let what = "whether anybody is inside is not known, and nothing was broken";
+                return all_answered(what, &lock.unanswered).map(|()| v1::BreakResponse::default());
+            };
+            request.fence = holder.fence;
+        }
         let here = self.break_here(&request);
         if here.broken.is_some() || self.is_alone() {
             return Ok(here);
-        }
-        let what = "whether anybody is inside is not known, and nothing was broken";
-        if request.fence == 0 {
-            let lock = self.show(&Name::from(&*request.name)).await;
-            let Some(holder) = lock.holder else {
-                return all_answered(what, &lock.unanswered).map(|()| here);
-            };
-            // One is taken out, and not who gets in at the next node while this is on its way.
-            request.fence = holder.fence;
         }
         let mut unanswered = Vec::new();
         for (name, answer) in self.ask_all(Ask::Break(request)).await {

@@ -176,8 +176,9 @@ async fn claim(socket: &Path) -> Result<UnixListener, ServeError> {
 fn only_ours(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>> {
     let own = rustix::process::geteuid().as_raw();
     UnixListenerStream::new(listener).filter(move |stream| {
-        let peer = stream.as_ref().ok().and_then(|stream| stream.peer_cred().ok());
-        peer.is_none_or(|peer| peer.uid() == own || peer.uid() == 0)
+        let known = stream.as_ref().map(|stream| place::owner(stream));
+        // What cannot be accepted is none, and is told by the listener.
+        known.map_or(true, |peer| peer.is_ok_and(|peer| peer == own || peer == 0))
     })
 }
 
