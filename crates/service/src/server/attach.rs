@@ -233,7 +233,7 @@ impl Attached {
             for (id, wait, name) in waits.iter() {
                 let place = core.desk.place(*wait).unwrap_or_default();
                 let place = u32::try_from(place).unwrap_or(u32::MAX);
-                let here = core.holder(now, name);
+                let here = service.holder_here(core, now, name);
                 let others = service.seen_elsewhere(core, now, name);
                 if here.is_none() && others.is_none() && stopped.is_empty() {
                     // The next look is soon, and then it is known.

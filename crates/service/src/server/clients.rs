@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Core, Replies};
+use super::{Core, Replies, Service};
 use crate::{
     Moment,
     desk::{Client, LockState, Name, Outcome, SessionId, Standing},
@@ -14,6 +14,33 @@ pub(super) struct Connected {
     pub(super) replies: Replies,
     /// Which stream it is: a client may have come back on a newer one.
     pub(super) number: u64,
+}
+
+impl Service {
+    /// Who of this node is inside.
+    pub(super) fn holder_here(&self, core: &Core, now: Moment, name: &[u8]) -> Option<v1::Entry> {
+        core.desk.holder(now, name).map(|holder| entry(holder, self.shown_name()))
+    }
+
+    /// A lock, as it is sent.
+    pub(super) fn describe(&self, state: LockState) -> v1::Lock {
+        let known = self.node.lock_status(&state.name);
+        let algorithm = known.map(|known| known.algorithm.to_owned()).unwrap_or_default();
+        let entry = |standing| entry(standing, self.shown_name());
+        v1::Lock {
+            name: state.name.to_vec(),
+            holder: state.holder.map(entry),
+            waiting: state.line.into_iter().map(entry).collect(),
+            algorithm,
+            last_fence: state.last_fence,
+            ..Default::default()
+        }
+    }
+
+    /// The node's name, for those who see several.
+    fn shown_name(&self) -> &str {
+        if self.is_alone() { "" } else { &self.name }
+    }
 }
 
 impl Core {
@@ -51,11 +78,6 @@ impl Core {
         self.tell(session, Answer::Refused(refused));
     }
 
-    /// Who of this node is inside.
-    pub(super) fn holder(&self, now: Moment, name: &[u8]) -> Option<v1::Entry> {
-        self.desk.holder(now, name).map(|holder| entry(holder, &self.node))
-    }
-
     pub(super) fn tell_lost(&self, session: SessionId, name: &Name, fence: u64, reason: String) {
         let lost = v1::Lost { name: name.to_vec(), fence, reason };
         self.tell(session, Answer::Lost(lost));
@@ -74,7 +96,7 @@ pub(super) fn millis(time: Duration) -> u64 {
 }
 
 /// Somebody, as it is sent.
-pub(super) fn entry(standing: Standing, node: &str) -> v1::Entry {
+fn entry(standing: Standing, node: &str) -> v1::Entry {
     v1::Entry {
         node: node.to_owned(),
         session: standing.session.0,
@@ -87,19 +109,6 @@ pub(super) fn entry(standing: Standing, node: &str) -> v1::Entry {
             command: standing.client.command,
             version: standing.client.version,
         }),
-    }
-}
-
-/// A lock, as it is sent.
-pub(super) fn lock(state: LockState, algorithm: String, node: &str) -> v1::Lock {
-    let entry = |standing| entry(standing, node);
-    v1::Lock {
-        name: state.name.to_vec(),
-        holder: state.holder.map(entry),
-        waiting: state.line.into_iter().map(entry).collect(),
-        algorithm,
-        last_fence: state.last_fence,
-        ..Default::default()
     }
 }
 

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{Core, Service, Waiter};
 use crate::{
     Moment,
-    desk::{Client, OpenError, Opening, Outcome, Patience, SessionId, WaitId},
+    desk::{Client, Name, OpenError, Opening, Outcome, Patience, SessionId, WaitId},
     proto::{
         etcdserverpb::{
             LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
@@ -200,7 +200,7 @@ impl Service {
         let (caller, outcome) = oneshot::channel();
         let wait = self.call(|core: &mut Core, now| {
             let wait = core.desk.acquire(now, session, name, patience(now));
-            core.waiters.insert(wait, Waiter::Call(caller));
+            core.waiters.insert(wait, Waiter::Call { caller, name: Name::from(name) });
             wait
         });
         let place = Place { service: self, wait, answered: false };

@@ -12,7 +12,7 @@ use tokio_stream::{
 };
 use tonic::{Request, Response, Status, Streaming, transport::server::UdsConnectInfo};
 
-use super::{Service, attach, clients::lock, etcd::key};
+use super::{Service, attach, etcd::key};
 use crate::{
     desk::{Name, Outcome, Patience, SessionId},
     proto::v1::{self, locks_server::Locks},
@@ -136,12 +136,6 @@ impl Service {
         let mut core = self.lock();
         let watched = core.watched.entry(Name::clone(name));
         watched.or_insert_with(|| watch::channel(()).0).subscribe()
-    }
-
-    pub(super) fn describe(&self, state: crate::desk::LockState) -> v1::Lock {
-        let known = self.node.lock_status(&state.name);
-        let algorithm = known.map(|known| known.algorithm.to_owned()).unwrap_or_default();
-        lock(state, algorithm, if self.is_alone() { "" } else { &self.name })
     }
 }
 
