@@ -80,13 +80,19 @@ impl Desk {
         if !self.is_alive(now, id) {
             return false;
         }
-        if let Some(holder) = self.locks.get(name).and_then(|lock| lock.holder.as_ref()) {
-            return holder.session == id && holder.fence == fence && holder.is_good();
+        let holder = self.locks.get(name).and_then(|lock| lock.holder.as_ref());
+        if let Some(holder) = holder.filter(|holder| holder.session == id) {
+            return holder.fence == fence && holder.is_good();
         }
-        if now >= self.quarantine || !FENCES.contains(&fence) {
+        let older = holder.map_or(0, |holder| holder.fence);
+        if now >= self.quarantine || !FENCES.contains(&fence) || fence <= older {
             return false;
         }
         let name = Name::from(name);
+        if older > 0 {
+            // Who claimed it before was inside before this one, and not any more.
+            self.lose(now, &name, "a later holder has claimed it".to_owned());
+        }
         self.remember(id);
         let ask = self.new_ask(&name, How::Claim(fence));
         self.hold(now, id, &name, ask, fence);
@@ -176,11 +182,19 @@ impl Desk {
     pub fn lost(&mut self, now: Moment, ask: AskId, reason: String) {
         let Some(name) = self.asks.get(&ask).cloned() else { return };
         let holder = self.locks.get(&name).and_then(|lock| lock.holder.as_ref());
-        let Some(holder) = holder.filter(|holder| holder.ask == ask) else { return };
-        let (session, fence) = (holder.session, holder.fence);
-        let name_told = Name::clone(&name);
-        self.effects.push(Effect::Lost { session, name: name_told, fence, reason });
-        self.release(now, &name, fence);
+        if holder.is_none_or(|holder| holder.ask != ask) {
+            return;
+        }
+        self.lose(now, &name, reason);
+    }
+
+    /// Takes the holder out and tells it.
+    fn lose(&mut self, now: Moment, name: &Name, reason: String) {
+        let holder = self.locks.get(name).and_then(|lock| lock.holder.as_ref());
+        let Some(&Hold { session, fence, .. }) = holder else { return };
+        let told = Name::clone(name);
+        self.effects.push(Effect::Lost { session, name: told, fence, reason });
+        self.release(now, name, fence);
     }
 
     pub(super) fn end_quarantine(&mut self, now: Moment) {

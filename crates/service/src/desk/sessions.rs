@@ -75,6 +75,24 @@ impl Desk {
         Ok((id, ttl))
     }
 
+    /// A client comes, or comes back: its session is renewed, if it is still good, or opened. Says
+    /// which it is, and for how long it is good from now on.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn come(
+        &mut self,
+        now: Moment,
+        known: SessionId,
+        opening: Opening,
+    ) -> Result<(SessionId, Duration), OpenError> {
+        match self.renew(now, known) {
+            Some(ttl) => Ok((known, ttl)),
+            None => self.open(now, opening),
+        }
+    }
+
     /// Renews a session. Says for how long it is good from now on; `None` if it has ended.
     pub fn renew(&mut self, now: Moment, id: SessionId) -> Option<Duration> {
         let session = self.sessions.get_mut(&id).filter(|session| now < session.good_until)?;

@@ -107,22 +107,14 @@ impl Attached {
     fn begin(service: Arc<Service>, hello: v1::Hello, replies: Replies) -> Option<Self> {
         let own = Arc::clone(&service);
         let begun = service.call(move |core, now| {
-            let known = SessionId(hello.session);
-            let renewed = core.desk.renew(now, known).map(|ttl| (known, ttl));
-            let opened = match renewed {
-                Some(again) => Ok(again),
-                None => core.desk.open(
-                    now,
-                    Opening {
-                        id: 0,
-                        ttl: Duration::from_millis(hello.ttl_ms),
-                        client: client(hello.client),
-                        guarded: hello.guarded,
-                    },
-                ),
+            let opening = Opening {
+                id: 0,
+                ttl: Duration::from_millis(hello.ttl_ms),
+                client: client(hello.client),
+                guarded: hello.guarded,
             };
-            let (session, ttl) = match opened {
-                Ok(opened) => opened,
+            let (session, ttl) = match core.desk.come(now, SessionId(hello.session), opening) {
+                Ok(come) => come,
                 Err(error) => {
                     let _ = replies.send(Err(Status::invalid_argument(error.to_string())));
                     return None;

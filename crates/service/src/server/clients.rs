@@ -64,8 +64,10 @@ impl Core {
                 let granted = v1::Granted { id, name, fence, waited_ms };
                 return self.tell(session, Answer::Granted(granted));
             }
-            Outcome::Already { .. } => {
-                (v1::Reason::Deadlock, "this session is inside already".to_owned())
+            // A client that comes back may not know it.
+            Outcome::Already { fence } => {
+                let granted = v1::Granted { id, name: name.to_vec(), fence, waited_ms: 0 };
+                return self.tell(session, Answer::Granted(granted));
             }
             Outcome::Busy => (v1::Reason::Busy, "somebody is inside or waits".to_owned()),
             Outcome::TimedOut => (v1::Reason::Timeout, "the time to wait is over".to_owned()),
