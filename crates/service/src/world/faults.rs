@@ -8,7 +8,7 @@ impl World {
             return;
         }
         // In some worlds there is more of it, and it is mostly the node.
-        let hard = self.seed % 3 == 0;
+        let hard = self.seed.is_multiple_of(3);
         self.later(if hard { 1500 } else { 4000 }, Event::Fault);
         let user = usize::try_from(self.dice.below(USERS as u64)).expect("few");
         match self.dice.below(if hard { 5 } else { 8 }) {
