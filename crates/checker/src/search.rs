@@ -66,6 +66,12 @@ impl Reached {
         self.shards.iter().map(Store::bytes).sum()
     }
 
+    /// Whether every state was expanded that is so many steps from the start. Where a search ended
+    /// early, the states of the last depth were not all.
+    pub(crate) fn has_expanded(&self, depth: usize) -> bool {
+        self.stopped.is_none() || depth + 1 < self.depths.len()
+    }
+
     pub(crate) fn get(&self, id: u32) -> &[u32] {
         self.shards[id as usize % self.shards.len()].get(id / self.shards.len() as u32)
     }
