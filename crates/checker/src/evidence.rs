@@ -14,9 +14,9 @@ pub enum CheckError {
     /// A mistake of the checker, or of what an algorithm says of its symmetries, which says nothing
     /// of the algorithm otherwise. It is not the user's to mend.
     #[error(
-        "a mistake of the checker, and no verdict on {algorithm}: {property} was found broken {how}, \
-         but a full search, which went as far with one worker and with nothing merged or left out, \
-         has found no run that breaks it; please report this with the whole command"
+        "a mistake of the checker, and no verdict on {algorithm}: {property} was found broken \
+         {how}, but a full search, which went as far with one worker and with nothing merged or \
+         left out, has found no run that breaks it; please report this with the whole command"
     )]
     Contradiction {
         /// The algorithm.

@@ -45,8 +45,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         print!("{}", show::text(&task, &report, unreduced.as_ref()));
     }
     if unreduced.is_some_and(|unreduced| !same(&report, &unreduced)) {
-        let text = "the reductions have changed a verdict; that is a mistake in the checker: please \
-                    report it with the whole command";
+        let text = "the reductions have changed a verdict; that is a mistake in the checker: \
+                    please report it with the whole command";
         return Err(Coded(INTERNAL, text.to_owned()).into());
     }
     Ok(exit_code(&report))
