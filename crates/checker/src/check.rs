@@ -142,20 +142,13 @@ pub fn check(task: &Task, progress: &mut dyn FnMut(&Progress)) -> Result<Report,
     checker.check()
 }
 
-/// The ghost that a property needs.
-fn ghost(claim: Claim) -> Option<Ghost> {
-    match claim {
-        Claim::Fence => Some(Ghost::Fence),
-        Claim::Ordering => Some(Ghost::Ordering),
-        Claim::BoundedBypass => Some(Ghost::Bypass),
-        Claim::Safety
-        | Claim::DeadlockFree
-        | Claim::Liveness
-        | Claim::Convergence
-        | Claim::Agreement
-        | Claim::Termination => None,
-    }
-}
+/// The properties that need a ghost, the cheapest first: what does not fit then keeps nothing else
+/// from being decided.
+const WITH_GHOST: [(Claim, Ghost); 3] = [
+    (Claim::Fence, Ghost::Fence),
+    (Claim::BoundedBypass, Ghost::Bypass),
+    (Claim::Ordering, Ghost::Ordering),
+];
 
 /// All that can be checked of an algorithm of this kind, but for Dijkstra's ring under a daemon.
 pub fn checkable(kind: Kind) -> &'static [Claim] {
@@ -201,18 +194,16 @@ struct Checker<'a> {
 impl Checker<'_> {
     fn check(mut self) -> Result<Report, CheckError> {
         let wanted = properties(self.task, self.about);
-        let plain: Vec<_> =
-            wanted.iter().copied().filter(|&claim| ghost(claim).is_none()).collect();
+        let needs_ghost = |claim: &Claim| WITH_GHOST.iter().any(|(other, _)| other == claim);
+        let plain: Vec<_> = wanted.iter().copied().filter(|claim| !needs_ghost(claim)).collect();
         if !plain.is_empty() {
             self.check_group(Ghost::None, &plain)?;
         }
-        // The cheapest first: what does not fit then keeps nothing else from being decided.
-        let by_price = [Claim::Fence, Claim::BoundedBypass, Claim::Ordering];
-        for claim in by_price.into_iter().filter(|claim| wanted.contains(claim)) {
-            match ghost(claim) {
-                Some(_) if self.gives_up() => self.leave_open(claim),
-                Some(ghost) => self.check_group(ghost, &[claim])?,
-                None => {}
+        for (claim, ghost) in WITH_GHOST.into_iter().filter(|(claim, _)| wanted.contains(claim)) {
+            if self.gives_up() {
+                self.leave_open(claim);
+            } else {
+                self.check_group(ghost, &[claim])?;
             }
         }
         Ok(self.report)

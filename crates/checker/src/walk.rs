@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::{
     limits::{Limits, Progress},
-    model::{Broken, Model},
+    model::{Broken, Model, each},
     rest::broken_at_rest,
     step::{Action, Stepper},
 };
@@ -70,7 +70,7 @@ pub(crate) fn walk(
 
 impl Walked {
     fn keep(&mut self, broken: Broken, actions: Vec<Action>) {
-        for property in (0..16).map(|place| 1 << place).filter(|&bit| broken & bit != 0) {
+        for property in each(broken) {
             match self.found.iter_mut().find(|(known, _)| *known == property) {
                 None => self.found.push((property, actions.clone())),
                 Some((_, shortest)) if actions.len() < shortest.len() => {
