@@ -50,7 +50,7 @@ impl Labels {
 
     /// Text that stands somewhere already, flat, beginning here.
     pub(super) fn take(&mut self, at: Point, text: &str) {
-        for point in points(at, 0.0, text_width(text), 0.0) {
+        for point in points(at, 0.0, CHARACTER * text.chars().count() as f64, 0.0) {
             self.take_point(point);
         }
     }

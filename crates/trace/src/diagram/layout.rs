@@ -101,13 +101,12 @@ pub(super) struct Layout {
 
 impl Layout {
     pub(super) fn new(header: &Header, scene: &Scene) -> Self {
-        let crowded = is_crowded(scene);
         let names = scene.rows.iter().map(|&who| header.name(who).chars().count());
         let left = 30.0 + 8.0 * names.max().unwrap_or(0) as f64;
-        let columns = columns(header, scene, left + first_gap(scene), crowded);
+        let columns = columns(header, scene, left + first_gap(scene));
         let last = columns.values().copied().fold(left, f64::max);
         let right = last + 60.0;
-        let (top, gap) = (104.0, row_gap(scene, crowded));
+        let (top, gap) = (104.0, row_gap(scene));
         let rows: BTreeMap<_, _> = scene
             .rows
             .iter()
@@ -123,6 +122,7 @@ impl Layout {
         let legend = bottom + below + 22.0;
         let legend_lines = legend::lines(scene, width).len() as f64;
         let height = legend + 20.0 * legend_lines;
+        let crowded = is_crowded(scene);
         Self { columns, rows, width, height, left, right, top, bottom, legend, crowded }
     }
 
@@ -150,10 +150,10 @@ impl Layout {
     }
 }
 
-fn row_gap(scene: &Scene, crowded: bool) -> f64 {
+fn row_gap(scene: &Scene) -> f64 {
     match scene.rows.len() {
         0..=4 => 96.0,
-        5..=8 if crowded => 96.0,
+        5..=8 if is_crowded(scene) => 96.0,
         5..=8 => 74.0,
         _ => 56.0,
     }
@@ -187,9 +187,9 @@ fn is_crowded(scene: &Scene) -> bool {
 }
 
 /// Every time gets its column, as far from the last one as what is written there needs.
-fn columns(header: &Header, scene: &Scene, first: f64, crowded: bool) -> BTreeMap<u64, f64> {
-    let needs = needs(scene, row_gap(scene, crowded));
-    let step = if crowded { 80.0 } else { 50.0 };
+fn columns(header: &Header, scene: &Scene, first: f64) -> BTreeMap<u64, f64> {
+    let needs = needs(scene);
+    let step = if is_crowded(scene) { 80.0 } else { 50.0 };
     let usual = usual_latency(scene);
     let mut columns = BTreeMap::new();
     let mut x = first;
@@ -218,8 +218,8 @@ const LATENCY: f64 = 96.0;
 const WIDEST: f64 = 136.0;
 const WIDEST_MARK: f64 = 200.0;
 
-/// How wide the column of each time must be, the lines being so far apart.
-fn needs(scene: &Scene, gap: f64) -> BTreeMap<u64, f64> {
+/// How wide the column of each time must be.
+fn needs(scene: &Scene) -> BTreeMap<u64, f64> {
     let mut needs: BTreeMap<u64, f64> = BTreeMap::new();
     let mut need = |at: u64, wide: f64| {
         let known = needs.entry(at).or_default();
@@ -240,6 +240,7 @@ fn needs(scene: &Scene, gap: f64) -> BTreeMap<u64, f64> {
             }
         }
     }
+    let gap = row_gap(scene);
     for arrow in &scene.arrows {
         // One that arrives in the next column: it is long enough for what is to be written on it.
         let next = scene.times.range(arrow.sent + 1..).next();
