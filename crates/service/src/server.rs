@@ -56,7 +56,7 @@ pub(crate) struct Core {
     asks: HashMap<AskId, asks::Ask>,
     waiters: HashMap<WaitId, Waiter>,
     /// Clients that are connected, by their sessions.
-    clients: HashMap<SessionId, clients::Connected>,
+    clients: HashMap<SessionId, Vec<clients::Connected>>,
     watched: HashMap<Name, watch::Sender<()>>,
     /// Who was seen inside at other nodes, for those who wait here.
     seen: elsewhere::AllSeen,

@@ -70,6 +70,8 @@ struct Stream {
     /// When the last word each way arrives: order is kept.
     last: [Moment; 2],
     broken: bool,
+    /// Whether words that were on their way when it broke are lost.
+    cut: [bool; 2],
 }
 
 #[derive(Debug)]
@@ -228,8 +230,8 @@ MUTUA_SEED={seed} repeats it",
             }
             self.now = self.now.max(at);
             match self.stopped_until(&event) {
-                // Whatever happens to who is stopped happens later: words in the same order, but the
-                // clock may be looked at before or after them.
+                // Whatever happens to who is stopped happens later: words in their order, and the
+                // clock is looked at before or after them.
                 Some(until) => {
                     let timer = matches!(event, Event::NodeWakes { .. } | Event::UserWakes { .. });
                     let last = if timer && self.dice.one_in(2) { MOST_EVENTS } else { 0 };
@@ -299,6 +301,7 @@ MUTUA_SEED={seed} repeats it",
     /// Both ends learn of it, each in its time.
     fn break_stream(&mut self, stream: usize) {
         if !std::mem::replace(&mut self.streams[stream].broken, true) {
+            self.streams[stream].cut = [self.dice.one_in(2), self.dice.one_in(2)];
             self.send_to_node(stream, None);
             self.send_to_user(stream, None);
         }

@@ -60,16 +60,15 @@ pub(super) async fn run(
     let Some(mut attached) = Attached::begin(service, hello, replies) else { return };
     attached.read(requests).await;
     let Attached { service, session, number, .. } = attached;
-    let ours = service.call(|core, now| {
-        let ours = core.clients.get(&session).is_some_and(|client| client.number == number);
-        if ours {
-            core.clients.remove(&session);
+    let last = service.call(|core, now| {
+        let last = core.disconnected(session, number);
+        if last {
             core.desk.detach(now, session);
         }
-        ours
+        last
     });
     if let Some(process) = process
-        && ours
+        && last
         && !guarded
     {
         free_when_dead(&service, session, &process).await;
@@ -133,8 +132,8 @@ impl Attached {
             };
             core.streams += 1;
             let number = core.streams;
-            core.clients.insert(session, Connected { replies, number });
-            core.tell(session, Answer::Welcome(welcome));
+            let _ = replies.send(Ok(v1::Reply { answer: Some(Answer::Welcome(welcome)) }));
+            core.clients.entry(session).or_default().push(Connected { replies, number });
             Some((session, number))
         });
         let (session, number) = begun?;

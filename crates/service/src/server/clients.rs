@@ -9,10 +9,12 @@ use crate::{
     proto::v1::{self, reply::Answer},
 };
 
-/// A client's stream.
+/// A client's stream. It may have come back on another one before the end of this is known, and
+/// what it said on the older one may be heard after what it says on the newer. So it is told
+/// everything on each of them, and reads the one that it has.
 pub(super) struct Connected {
     pub(super) replies: Replies,
-    /// Which stream it is: a client may have come back on a newer one.
+    /// Which stream it is.
     pub(super) number: u64,
 }
 
@@ -45,10 +47,21 @@ impl Service {
 
 impl Core {
     pub(super) fn tell(&self, session: SessionId, answer: Answer) {
-        if let Some(client) = self.clients.get(&session) {
+        for client in self.clients.get(&session).into_iter().flatten() {
             // A stream that is gone is seen where it is read.
-            let _ = client.replies.send(Ok(v1::Reply { answer: Some(answer) }));
+            let _ = client.replies.send(Ok(v1::Reply { answer: Some(answer.clone()) }));
         }
+    }
+
+    /// A stream has ended. Says whether the client has no other.
+    pub(super) fn disconnected(&mut self, session: SessionId, number: u64) -> bool {
+        let Some(streams) = self.clients.get_mut(&session) else { return false };
+        streams.retain(|client| client.number != number);
+        let last = streams.is_empty();
+        if last {
+            self.clients.remove(&session);
+        }
+        last
     }
 
     pub(super) fn tell_outcome(
