@@ -49,7 +49,8 @@ pub(super) async fn run(
         Some(Err(_)) | None => return,
     };
     if hello.only_goodbye {
-        service.call(|core, now| core.desk.close(now, SessionId(hello.session)));
+        let session = SessionId(hello.session);
+        service.call(|core, now| !core.desk.is_lease(session) && core.desk.close(now, session));
         let farewell = Answer::Farewell(v1::Farewell {});
         let _ = replies.send(Ok(v1::Reply { answer: Some(farewell) }));
         return;
@@ -111,6 +112,7 @@ impl Attached {
                 ttl: Duration::from_millis(hello.ttl_ms),
                 client: client(hello.client),
                 guarded: hello.guarded,
+                lease: false,
             };
             let (session, ttl) = match core.desk.come(now, SessionId(hello.session), opening) {
                 Ok(come) => come,

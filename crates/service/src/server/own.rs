@@ -68,7 +68,12 @@ impl Locks for Own {
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
         let v1::ReleaseRequest { name, fence } = request.into_inner();
-        let held = self.0.call(|core, now| core.desk.release(now, &name, fence));
+        let held = self.0.call(|core, now| {
+            // What a client's own session is inside of is freed on its own stream.
+            let holder = core.desk.holder(now, &name);
+            let lease = holder.is_some_and(|holder| core.desk.is_lease(holder.session));
+            lease && core.desk.release(now, &name, fence)
+        });
         Ok(Response::new(v1::ReleaseResponse { held }))
     }
 
