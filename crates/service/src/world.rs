@@ -14,6 +14,7 @@ use std::{collections::BTreeMap, ops::AddAssign, time::Duration};
 use crate::{
     Moment,
     proto::v1::{reply::Answer, request::Ask},
+    server::memory::Record,
 };
 use node::Node;
 use user::User;
@@ -152,8 +153,8 @@ struct World {
     life: u64,
     /// Until when it is stopped.
     node_stopped: Moment,
-    /// What the node has written down: the longest lease, and a fence that none is above.
-    disk: Option<Duration>,
+    /// What the node has written down: how long leases are, and a fence that none is above.
+    disk: Record,
     fence: u64,
     users: Vec<User>,
     /// The last fence that somebody was told, by name.
@@ -174,7 +175,7 @@ impl World {
             node: None,
             life: 0,
             node_stopped: Moment::ZERO,
-            disk: None,
+            disk: Record::default(),
             fence: 100,
             users: (0..USERS).map(|_| User::default()).collect(),
             told: [0; NAMES.len()],

@@ -470,6 +470,30 @@ fn the_node_joins_the_others_only_when_nobody_can_claim_any_more() {
 }
 
 #[test]
+fn a_lease_that_was_given_back_need_not_be_remembered_though_others_are_inside() {
+    let mut hall = Hall::new();
+    let (one, two) = (hall.open(), hall.open_with(Opening { ttl: TTL * 60, ..Opening::default() }));
+    hall.wait(one);
+    let long = hall.desk.acquire(hall.now, two, b"y", Patience::Forever);
+    hall.settle();
+    let fence = hall.fence_of(long).expect("inside");
+    hall.desk.forget_leases(hall.now);
+    hall.settle();
+    let remembers = |hall: &mut Hall| {
+        let told = hall.told.iter().rev().find_map(|effect| match effect {
+            Effect::Remember { longest } => Some(*longest),
+            _ => None,
+        });
+        told.expect("it remembers")
+    };
+    assert_eq!(remembers(&mut hall), TTL * 60);
+    assert!(hall.desk.release(hall.now, b"y", fence));
+    hall.desk.forget_leases(hall.now);
+    hall.settle();
+    assert_eq!(remembers(&mut hall), TTL);
+}
+
+#[test]
 fn the_longest_lease_inside_is_remembered_before_the_grant_is_told() {
     let mut hall = Hall::new();
     let one = hall.open();

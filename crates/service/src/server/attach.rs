@@ -214,10 +214,12 @@ impl Attached {
 
     /// Tells those who still wait where they stand, if that has changed.
     fn tell_places(&mut self) {
-        // A view that is just forming is not worth a word; the next look is soon.
-        let stopped = match std::mem::replace(&mut self.looked, true) {
-            false => String::new(),
-            true => self.service.stopped().unwrap_or_default(),
+        // A view that is just forming is not worth a word, nor that nobody is inside; the next look
+        // is soon.
+        let first = !std::mem::replace(&mut self.looked, true);
+        let stopped = match first {
+            true => String::new(),
+            false => self.service.stopped().unwrap_or_default(),
         };
         let (service, session) = (&self.service, self.session);
         let (waits, told) = (&mut self.waits, &mut self.told);
@@ -234,6 +236,9 @@ impl Attached {
                 }
                 let Others { holder, waiting: elsewhere } = others.unwrap_or_default();
                 let (holder, stopped) = (here.or(holder), stopped.clone());
+                if first && holder.is_none() && place == 0 {
+                    continue;
+                }
                 let news = v1::Waiting { id: *id, place, holder, stopped, elsewhere };
                 let same = |old: &v1::Waiting| {
                     let fence =

@@ -66,6 +66,7 @@ impl Core {
 
     pub(super) fn tell_outcome(
         &self,
+        now: Moment,
         (id, session): (u64, SessionId),
         name: &Name,
         outcome: Outcome,
@@ -82,8 +83,10 @@ impl Core {
                 let granted = v1::Granted { id, name: name.to_vec(), fence, waited_ms: 0 };
                 return self.tell(session, Answer::Granted(granted));
             }
-            Outcome::Busy => (v1::Reason::Busy, "somebody is inside or waits".to_owned()),
-            Outcome::TimedOut => (v1::Reason::Timeout, "the time to wait is over".to_owned()),
+            Outcome::Busy => (v1::Reason::Busy, self.kept_out(now, "somebody is inside or waits")),
+            Outcome::TimedOut => {
+                (v1::Reason::Timeout, self.kept_out(now, "the time to wait is over"))
+            }
             Outcome::Unavailable(why) => (v1::Reason::Unavailable, why),
             Outcome::Cancelled => (v1::Reason::Timeout, "it was called off".to_owned()),
             // The end of the session is told by itself.
@@ -91,6 +94,10 @@ impl Core {
         };
         let refused = v1::Refused { id, reason: reason.into(), text, holder };
         self.tell(session, Answer::Refused(refused));
+    }
+
+    fn kept_out(&self, now: Moment, why: &str) -> String {
+        self.quarantined(now).unwrap_or_else(|| why.to_owned())
     }
 
     pub(super) fn tell_lost(&self, session: SessionId, name: &Name, fence: u64, reason: String) {

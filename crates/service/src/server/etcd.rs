@@ -164,7 +164,7 @@ impl Lock for Etcd {
         };
         let fence = match self.0.acquire(session, &name, |_| Patience::Forever).await? {
             Outcome::Granted { fence, .. } | Outcome::Already { fence } => fence,
-            outcome => return Err(self.0.refusal(session, outcome)),
+            outcome => return Err(refusal(outcome)),
         };
         // From now on it is the caller's.
         std::mem::forget(unused);
@@ -207,7 +207,7 @@ impl Service {
         }
         let (caller, outcome) = oneshot::channel();
         if !self.lock().desk.is_lease(session) {
-            return Ok(Outcome::NoSession);
+            return Err(self.no_lease(session));
         }
         let wait = self.call(|core: &mut Core, now| {
             let wait = core.desk.acquire(now, session, name, patience(now));
@@ -222,17 +222,6 @@ impl Service {
         let opening = Opening { id: 0, ttl: PRIVATE, client, guarded: true, lease: true };
         let opened = self.call(|core, now| core.desk.open(now, opening));
         opened.map(|(session, _)| session).map_err(|error| Status::internal(error.to_string()))
-    }
-
-    /// Why a lock was not granted.
-    pub(super) fn refusal(&self, session: SessionId, outcome: Outcome) -> Status {
-        match outcome {
-            Outcome::NoSession => self.no_lease(session),
-            Outcome::Unavailable(why) => Status::unavailable(why),
-            Outcome::Busy | Outcome::TimedOut => Status::aborted("somebody is inside or waits"),
-            Outcome::Cancelled => Status::cancelled("it was called off"),
-            Outcome::Granted { .. } | Outcome::Already { .. } => Status::internal("it was granted"),
-        }
     }
 
     /// There is no such lease here; its number tells where it may be.
@@ -250,6 +239,18 @@ impl Service {
     fn member_index(&self) -> u64 {
         let index = self.members.iter().position(|name| *name == self.name);
         index.unwrap_or_default() as u64
+    }
+}
+
+/// Why a lock was not granted.
+pub(super) fn refusal(outcome: Outcome) -> Status {
+    match outcome {
+        // It was there when the wait began.
+        Outcome::NoSession => Status::unknown("mutex: session is expired"),
+        Outcome::Unavailable(why) => Status::unavailable(why),
+        Outcome::Busy | Outcome::TimedOut => Status::aborted("somebody is inside or waits"),
+        Outcome::Cancelled => Status::cancelled("it was called off"),
+        Outcome::Granted { .. } | Outcome::Already { .. } => Status::internal("it was granted"),
     }
 }
 

@@ -12,7 +12,10 @@ use tokio_stream::{
 };
 use tonic::{Request, Response, Status, Streaming, transport::server::UdsConnectInfo};
 
-use super::{Service, attach, etcd::key};
+use super::{
+    Service, attach,
+    etcd::{key, refusal},
+};
 use crate::{
     desk::{Name, Outcome, Patience, SessionId},
     proto::v1::{self, locks_server::Locks},
@@ -58,7 +61,7 @@ impl Locks for Own {
                 let holder = self.0.holder_anywhere(&Name::from(&*name)).await;
                 v1::AcquireResponse { holder, ..Default::default() }
             }
-            outcome => return Err(self.0.refusal(session, outcome)),
+            outcome => return Err(refusal(outcome)),
         };
         Ok(Response::new(response))
     }

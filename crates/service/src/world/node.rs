@@ -12,6 +12,7 @@ use crate::{
         AskId, Desk, Effect, How, Name, Opening, Outcome, Patience, SessionId, Settings, WaitId,
     },
     proto::v1::{self, reply::Answer, request::Ask},
+    server::memory::Record,
 };
 
 pub(super) struct Node {
@@ -33,9 +34,11 @@ impl World {
         }
         self.life += 1;
         let seed = u32::try_from(self.life).expect("few lives");
-        self.note(format!("the node starts; leases of {:?} may be out there", self.disk));
+        let unclean = self.disk.quarantine(self.now);
+        self.disk = Record::of_quarantine(self.now, unclean);
+        self.note(format!("the node starts; leases of {unclean:?} may be out there"));
         self.node = Some(Node {
-            desk: Desk::new(self.now, Settings::default(), self.disk, seed),
+            desk: Desk::new(self.now, Settings::default(), unclean, seed),
             inside: BTreeMap::new(),
             asked: VecDeque::new(),
             clients: BTreeMap::new(),
@@ -228,7 +231,7 @@ impl World {
                 self.tell(session, Answer::Farewell(v1::Farewell {}));
                 self.node.as_mut().expect("its effect").clients.remove(&session);
             }
-            Effect::Remember { longest } => self.disk = (!longest.is_zero()).then_some(longest),
+            Effect::Remember { longest } => self.disk = Record { longest, until: Moment::ZERO },
             Effect::Join | Effect::Changed { .. } => {}
         }
     }
