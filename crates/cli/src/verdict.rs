@@ -1,7 +1,7 @@
 //! What the runs of a system did not keep, in words.
 
 use mutua_algorithms::Claim;
-use mutua_simulator::Report;
+use mutua_simulator::{Report, Violation};
 
 /// Every property that did not hold in one of the runs, as a sentence without its end.
 pub(crate) fn failures(reports: &[Report]) -> Vec<String> {
@@ -42,6 +42,11 @@ fn words(property: Claim) -> &'static str {
 pub(crate) fn stopped(report: &Report) -> bool {
     let stops = [Claim::DeadlockFree, Claim::Liveness];
     stops.iter().any(|claim| report.violations_by_property.contains_key(claim.name()))
+}
+
+/// In which of several runs it was.
+pub(crate) fn of_seed(violation: &Violation, runs: usize) -> String {
+    if runs > 1 { format!("seed {}, ", violation.seed) } else { String::new() }
 }
 
 /// A number with its noun: `1 run`, `2 runs`, `3 entries`.

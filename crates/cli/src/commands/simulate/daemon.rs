@@ -8,7 +8,7 @@ use mutua_simulator::{Interval, RingPlan, RingReport, Violation, combined, settl
 use serde::Serialize;
 
 use super::{Arguments, NODES, unfit};
-use crate::exit::usage;
+use crate::{exit::usage, verdict::of_seed};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -119,7 +119,8 @@ fn show(about: &About, json: &Json<'_>) {
     println!("entries      {:.2} turns inside until then, the mean", json.entries);
     println!("privileged   {} at once at most", json.most_privileged);
     for violation in json.violations.iter().take(5) {
-        println!("VIOLATION    {}: {}", violation.property.name(), violation.what);
+        let (name, seed) = (violation.property.name(), of_seed(violation, json.runs));
+        println!("VIOLATION    {name}, {seed}at step {}: {}", violation.at, violation.what);
     }
     println!("events       {} moves, trace {}", json.events, json.trace_hash);
 }

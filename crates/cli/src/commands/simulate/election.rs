@@ -10,7 +10,7 @@ use mutua_simulator::{
 use serde::Serialize;
 
 use super::{Arguments, NODES, recording::Recording, replay, unfit};
-use crate::{durations, exit::usage, size};
+use crate::{durations, exit::usage, size, verdict::of_seed};
 
 /// What `--json` prints: the first run, messages and turn-around being means over several.
 #[derive(Serialize)]
@@ -187,8 +187,9 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport], theory: 
         [] => println!("checks       all agree (E1), all know (E2)"),
         violations => {
             for violation in violations.iter().take(5) {
-                let (name, at) = (violation.property.name(), durations::show(violation.at as f64));
-                println!("VIOLATION    {name} at {at}: {}", violation.what);
+                let (name, seed) = (violation.property.name(), of_seed(violation, reports.len()));
+                let at = durations::show(violation.at as f64);
+                println!("VIOLATION    {name}, {seed}at {at}: {}", violation.what);
             }
         }
     }

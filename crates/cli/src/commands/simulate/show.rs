@@ -10,7 +10,7 @@ use mutua_simulator::{
 };
 
 use super::outcome::{MEASURES, Outcome};
-use crate::{durations, system};
+use crate::{durations, system, verdict::of_seed};
 
 pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
     let merged = outcome.merged();
@@ -58,11 +58,12 @@ pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
         &format!("{} by others", plural(merged.max_bypass, "entry", "entries")),
     );
     line(&mut text, "checks", &checks(about, plan, &merged));
+    let runs = outcome.reports.len();
     for violation in first_of_each(&merged.violations) {
-        line(&mut text, violation.property.name(), &found(violation));
+        line(&mut text, violation.property.name(), &found(violation, runs));
     }
     for violation in first_of_each(&merged.unclaimed) {
-        let found = format!("{} (not claimed)", found(violation));
+        let found = format!("{} (not claimed)", found(violation, runs));
         line(&mut text, violation.property.name(), &found);
     }
     let events = format!(
@@ -92,8 +93,9 @@ fn first_of_each(violations: &[Violation]) -> impl Iterator<Item = &Violation> {
     })
 }
 
-fn found(violation: &Violation) -> String {
-    format!("at {}: {}", durations::show(violation.at as f64), violation.what)
+fn found(violation: &Violation, runs: usize) -> String {
+    let (seed, at) = (of_seed(violation, runs), durations::show(violation.at as f64));
+    format!("{seed}at {at}: {}", violation.what)
 }
 
 /// What was simulated, in a line.
