@@ -52,7 +52,7 @@ pub(super) struct Arrow {
     pub(super) labels: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum End {
     Received(u64),
     Lost(u64),
@@ -124,6 +124,11 @@ impl Scene {
         clashes
     }
 
+    /// Whether a message has not arrived when the trace ends.
+    pub(super) fn is_under_way_at_the_end(&self) -> bool {
+        self.arrows.iter().any(|arrow| arrow.end == End::InFlight)
+    }
+
     pub(super) fn new(header: &Header, events: &[Event]) -> Self {
         let mut builder = Builder::new(header);
         for event in events {
@@ -174,8 +179,9 @@ impl<'a> Builder<'a> {
                 self.mark(event, MarkKind::Request, clock);
             }
             What::Enter { fence } => {
+                let label = format!("fence {}", fence);
                 self.end(who, SpanKind::Waiting, at);
-                self.begin(who, SpanKind::Inside, at, format!("fence {fence}"));
+                self.begin(who, SpanKind::Inside, at, label);
             }
             What::Exit => {
                 self.end(who, SpanKind::Inside, at);
