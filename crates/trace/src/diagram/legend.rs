@@ -78,6 +78,11 @@ fn entries(scene: &Scene, words: &Words) -> Vec<Entry> {
             "<path class=\"message plain\" d=\"M0 -4h18\"/>",
             "without words: what its sender tells others then, or no room; point at it",
         ),
+        (
+            scene.has_views,
+            "<text class=\"mark\" x=\"-2\">v.n</text>",
+            "clock and fence: the count n in view v, as one number v * 2^40 + n",
+        ),
         (lost, CROSS, "lost"),
         (has(SpanKind::Down), CROSS, "crashed"),
     ];
