@@ -49,12 +49,12 @@ pub(crate) fn of_seed(violation: &Violation, runs: usize) -> String {
     if runs > 1 { format!("seed {}, ", violation.seed) } else { String::new() }
 }
 
-/// A number with its noun: `1 run`, `2 runs`, `3 entries`.
+/// A number with its noun: `1 run`, `2 runs`, `3 entries`, `4 crashes`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     match (count, noun.strip_suffix('y')) {
         (1, _) => format!("1 {noun}"),
         (_, Some(stem)) => format!("{count} {stem}ies"),
-        (_, None) if noun.ends_with('s') => format!("{count} {noun}es"),
+        (_, None) if noun.ends_with('s') || noun.ends_with("sh") => format!("{count} {noun}es"),
         (_, None) => format!("{count} {noun}s"),
     }
 }
@@ -69,5 +69,6 @@ mod tests {
         assert_eq!(counted(2, "entry"), "2 entries");
         assert_eq!(counted(0, "seed"), "0 seeds");
         assert_eq!(counted(9, "process"), "9 processes");
+        assert_eq!(counted(2, "crash"), "2 crashes");
     }
 }

@@ -356,6 +356,20 @@ fn the_summary_names_the_situation() {
 }
 
 #[test]
+fn one_is_told_as_one() {
+    for (run, one) in [
+        ("central --nodes 3 --requests 1@1ms", "1 request as written"),
+        ("bully --nodes 1", "1 process,"),
+        ("dijkstra --with daemon=central --nodes 4", "1 run from seed 1"),
+        ("dijkstra --with daemon=central --nodes 4", "of 1 run\n"),
+        ("central --nodes 4 --load think:2ms --partition 3ms..9ms:0,1", "1 VIOLATION ("),
+    ] {
+        let text = String::from_utf8_lossy(&mutua(&format!("simulate {run}")).stdout).into_owned();
+        assert!(text.contains(one), "{run}: {text}");
+    }
+}
+
+#[test]
 fn elections_say_under_which_circumstances_they_cost_what() {
     let said = |run: &str| String::from_utf8_lossy(&mutua(run).stdout).into_owned();
     assert!(said("simulate bully --nodes 5").contains("at worst N^2-N-1 (highest down)"));

@@ -10,7 +10,12 @@ use mutua_simulator::{
 use serde::Serialize;
 
 use super::{Arguments, NODES, recording::Recording, replay, unfit};
-use crate::{durations, exit::usage, size, verdict::of_seed};
+use crate::{
+    durations,
+    exit::usage,
+    size,
+    verdict::{counted, of_seed},
+};
 
 /// What `--json` prints: the first run, messages and turn-around being means over several.
 #[derive(Serialize)]
@@ -156,9 +161,9 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport], theory: 
         if names.is_empty() { "nobody".to_owned() } else { names.join(", ") + more }
     };
     println!(
-        "{}, {} processes, started by {}, down: {}\n",
+        "{}, {}, started by {}, down: {}\n",
         about.title,
-        plan.setup.nodes,
+        counted(plan.setup.nodes.into(), "process"),
         list(&plan.starters),
         list(&plan.setup.crashed)
     );
