@@ -5,6 +5,7 @@ use super::{
     grid::{Figures, Stat},
     results::Row,
 };
+use crate::verdict::together;
 
 /// A mean by its name in the first line; its interval's half width comes after it.
 type Mean = (&'static str, fn(&Figures) -> Option<Stat>);
@@ -58,15 +59,10 @@ fn line(row: &Row) -> String {
         fields.push(text(stat.and_then(|stat| stat.half_width)));
     }
     fields.extend([
-        // Of a run that was cut off or stood still it is as little to be trusted as the means.
-        if figures.cut_off || figures.stopped {
-            String::new()
-        } else {
-            figures.max_bypass.to_string()
-        },
+        text(figures.bypass().map(|stat| stat.mean)),
         figures.violations.to_string(),
         figures.events.to_string(),
-        quoted(&figures.failures.join("; ")),
+        quoted(&together(&figures.failures)),
         if figures.cut_off { "cut off" } else { "" }.to_owned(),
         quoted(figures.refused.as_deref().unwrap_or("")),
     ]);

@@ -154,9 +154,7 @@ impl Measure {
             Self::Response => figures.response.mean,
             Self::ResponseP99 => figures.response.p99,
             Self::Throughput => figures.throughput,
-            Self::Bypass => {
-                figures.jain.map(|_| Stat { mean: figures.max_bypass as f64, half_width: None })
-            }
+            Self::Bypass => figures.bypass(),
             Self::Jain => figures.jain,
         }
     }
