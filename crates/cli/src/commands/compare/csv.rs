@@ -1,5 +1,7 @@
 //! All results as comma-separated values, for other programs.
 
+use mutua_simulator::Expected;
+
 use super::{
     elections::ElectionRow,
     grid::{Figures, Stat},
@@ -87,17 +89,18 @@ const ELECTION: [&str; 12] = [
 /// All elections. The highest process is down in each, and one that has no theory has none here.
 pub(super) fn elections(rows: &[ElectionRow]) -> String {
     let lines = rows.iter().map(|row| {
-        let (cell, figures) = (&row.cell, &row.figures);
+        let (cell, figures, theory) = (&row.cell, &row.figures, row.cell.theory());
+        let said = |expected: Option<Expected>| text(expected.map(|expected| expected.value));
         let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
         [
             cell.algorithm.clone(),
             cell.nodes.to_string(),
             cell.case.text().to_owned(),
             count(figures.messages),
-            text(cell.messages()),
+            said(theory.messages),
             count(figures.multicasts),
             text(figures.turnaround),
-            text(cell.turnaround()),
+            said(theory.turnaround),
             count(figures.elected.map(u64::from)),
             figures.events.to_string(),
             quoted(&figures.violations.join("; ")),

@@ -126,7 +126,7 @@ fn theory(arguments: &Arguments, about: &About, plan: &ElectionPlan) -> Result<O
     }
     let mut plan = plan.clone();
     plan.setup.ring = ring(arguments, about, &plan)?;
-    Ok(election_theory(about.name, &plan))
+    Ok(election_theory(about.name, &plan).messages)
 }
 
 /// What an election costs, and under which circumstances.
