@@ -260,7 +260,7 @@ const ABOUT: About = About {
         other: Other::Nothing,
     }],
     costs: Costs {
-        light: "N-2 (highest down)",
+        light: "N-2 (highest down, and not asked)",
         saturated: "-",
         worst: "N^2-N-1 (highest down)",
         client_delay: "-",

@@ -151,11 +151,7 @@ fn algorithms_table(page: &mut String, comparison: &Comparison) {
     };
     let elections: Vec<_> = registry::ALGORITHMS.iter().filter(elects).copied().collect();
     if !elections.is_empty() {
-        let best = match elections.iter().any(|about| about.name == "bully") {
-            true => " The bully's best leaves out the question to the one that is down.",
-            false => "",
-        };
-        put(page, &format!("<p>Costs of elections are messages per election.{best}</p>"));
+        put(page, "<p>Costs of elections are messages per election.</p>");
         let columns = ["best", "all start", "worst", "links", "source"];
         let cells = |about: &About| {
             let costs = &about.costs;

@@ -321,11 +321,10 @@ fn name_of(comparison: &Comparison, file: &str, situation: usize) -> String {
 /// Whether a file may be a plot of an earlier comparison.
 pub(super) fn is_plot(file: &str) -> bool {
     let Some(name) = file.strip_suffix(".svg") else { return false };
-    let numbered = |rest: &str| rest.parse::<u32>().is_ok();
     let known = captions::FILES.iter().filter_map(|plot| name.strip_prefix(plot));
     known.into_iter().any(|rest| match rest.strip_prefix('-') {
         None => rest.is_empty(),
-        Some(rest) => rest.starts_with("hold-") || numbered(rest),
+        Some(rest) => rest.starts_with("hold-"),
     })
 }
 
