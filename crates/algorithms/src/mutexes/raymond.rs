@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Phase, Renaming, Shared, Stamp, Start, Structure, Tree, Value, Variant,
+    Outbox, Partners, Phase, Renaming, Shared, Stamp, Start, Structure, Tree, Value, Variant,
 };
 
 /// One process of Raymond's algorithm.
@@ -270,6 +270,7 @@ const ABOUT: About = About {
     claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
     links: Links::Any,
     structure: Structure::Tree,
+    partners: Partners::Few,
     uses_stamps: false,
     options: &[Choice {
         key: "start",

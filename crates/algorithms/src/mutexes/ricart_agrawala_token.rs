@@ -12,8 +12,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Phase, Stamp, Start,
-    Structure, Value,
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
+    Stamp, Start, Structure, Value,
 };
 
 /// One process of Ricart and Agrawala's token algorithm.
@@ -247,6 +247,7 @@ const ABOUT: About = About {
     ],
     links: Links::Any,
     structure: Structure::Complete,
+    partners: Partners::All,
     uses_stamps: false,
     options: &[],
     costs: Costs {
