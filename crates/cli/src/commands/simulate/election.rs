@@ -89,12 +89,7 @@ fn ring(arguments: &Arguments, about: &About, plan: &ElectionPlan) -> Result<Opt
         "ascending" => {}
         "descending" => order.reverse(),
         "random" => Random::new(plan.seed, 6).shuffle(&mut order),
-        list => {
-            let ids: Result<Vec<_>, _> = list.split(',').map(|id| id.trim().parse()).collect();
-            let allowed = "ascending, descending, random or ids as 2,0,1";
-            let wrong = |_| usage(format!("--ring takes {allowed}, not `{list}`"));
-            order = ids.map_err(wrong)?.into_iter().map(NodeId).collect();
-        }
+        list => order = ids("--ring", "ascending, descending, random or ids as 2,0,1", list)?,
     }
     Ok(Some(order))
 }
@@ -105,12 +100,15 @@ fn starters(text: Option<&str>, setup: &Setup) -> Result<Vec<NodeId>> {
     match text {
         None => Ok(all_up.next().into_iter().collect()),
         Some("all") => Ok(all_up.collect()),
-        Some(list) => {
-            let ids: Result<Vec<_>, _> = list.split(',').map(|id| id.trim().parse()).collect();
-            let wrong = |_| usage(format!("--starters takes ids as 0,3 or all, not `{list}`"));
-            Ok(ids.map_err(wrong)?.into_iter().map(NodeId).collect())
-        }
+        Some(list) => ids("--starters", "ids as 0,3 or all", list),
     }
+}
+
+/// Reads the ids that an option was given.
+fn ids(option: &str, allowed: &str, list: &str) -> Result<Vec<NodeId>> {
+    let id = |id: &str| id.trim().parse().map(NodeId);
+    let wrong = |_| usage(format!("{option} takes {allowed}, not `{list}`"));
+    list.split(',').map(id).collect::<Result<_, _>>().map_err(wrong)
 }
 
 fn intervals(reports: &[ElectionReport]) -> (Option<Interval>, Option<Interval>) {
