@@ -1,24 +1,27 @@
 //! Labels along arrows, put where they cover the least.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     layout::{CHARACTER, Point, text_width},
     ways::Way,
 };
 
-/// Where labels and arrows are already, by strips of the picture, so that in a long one only what
-/// is near is looked at.
+/// Where labels and arrows are already, by squares of the picture, so that only what is near is
+/// looked at.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
     ways: Vec<Way>,
-    taken: BTreeMap<i64, Vec<Point>>,
-    /// The arrows in each strip, by their numbers.
-    crossing: BTreeMap<i64, Vec<usize>>,
+    taken: BTreeMap<Square, Vec<Point>>,
+    /// The arrows that come through each square or near it, by their numbers.
+    crossing: BTreeMap<Square, Vec<usize>>,
 }
 
-/// How wide a strip is.
-const STRIP: f64 = 64.0;
+/// A square of the picture: which one from the left, and from above.
+type Square = (i64, i64);
+
+/// How wide a square is.
+const SIDE: f64 = 32.0;
 
 /// A label with its place: the middle of its baseline, turned by degrees.
 #[derive(Debug)]
@@ -51,13 +54,10 @@ const SPOTS: [f64; 17] =
 impl Labels {
     /// All arrows, before the first label is placed.
     pub(super) fn new(ways: Vec<Way>) -> Self {
-        let mut crossing: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+        let mut crossing: BTreeMap<Square, Vec<usize>> = BTreeMap::new();
         for (number, way) in ways.iter().enumerate() {
-            let ends = [way.from.x, way.over.x, way.to.x];
-            let first = strip(ends.into_iter().fold(f64::INFINITY, f64::min));
-            let last = strip(ends.into_iter().fold(f64::NEG_INFINITY, f64::max));
-            for strip in first..=last {
-                crossing.entry(strip).or_default().push(number);
+            for square in squares(way) {
+                crossing.entry(square).or_default().push(number);
             }
         }
         Self { ways, taken: BTreeMap::new(), crossing }
@@ -75,7 +75,7 @@ impl Labels {
 
     /// A sign that stands somewhere already.
     pub(super) fn take_point(&mut self, at: Point) {
-        self.taken.entry(strip(at.x)).or_default().push(at);
+        self.taken.entry(square(at)).or_default().push(at);
     }
 
     /// The best place along the arrow of this number for the longest text that fits it and covers
@@ -121,8 +121,8 @@ impl Labels {
     fn cost(&self, words: &[Point], own: Option<usize>) -> Cost {
         let mut cost = Cost::default();
         for &point in words {
-            let here = strip(point.x);
-            let taken = self.taken.range(here - 1..=here + 1).flat_map(|(_, points)| points);
+            let here = square(point);
+            let taken = around(here).filter_map(|square| self.taken.get(&square)).flatten();
             let near = |taken: &&Point| (taken.x - point.x).hypot(taken.y - point.y) < NEAR;
             cost.words += taken.filter(near).count();
             let arrows = self.crossing.get(&here).into_iter().flatten();
@@ -134,8 +134,25 @@ impl Labels {
     }
 }
 
-fn strip(x: f64) -> i64 {
-    (x / STRIP).floor() as i64
+fn square(point: Point) -> Square {
+    ((point.x / SIDE).floor() as i64, (point.y / SIDE).floor() as i64)
+}
+
+/// A square and all that touch it.
+fn around((column, row): Square) -> impl Iterator<Item = Square> {
+    let rows = move |column| (row - 1..=row + 1).map(move |row| (column, row));
+    (column - 1..=column + 1).flat_map(rows)
+}
+
+/// The squares in which a letter may touch an arrow.
+fn squares(way: &Way) -> BTreeSet<Square> {
+    let steps = (way.length() / HEIGHT).ceil().max(1.0) as u32;
+    let points = (0..=steps).map(|step| way.roughly_at(f64::from(step) / f64::from(steps)));
+    let reach = [(-HEIGHT, -HEIGHT), (-HEIGHT, HEIGHT), (HEIGHT, -HEIGHT), (HEIGHT, HEIGHT)];
+    let corners = points.flat_map(|Point { x, y }| {
+        reach.map(|(right, down)| square(Point { x: x + right, y: y + down }))
+    });
+    corners.collect()
 }
 
 /// Points that cover a text, in the middle of its letters.

@@ -62,6 +62,16 @@ impl Way {
         let (middle, _) = self.at(0.5);
         straight(point, self.from, middle).min(straight(point, middle, self.to))
     }
+
+    /// The point so far along, its bow taken as two straight pieces.
+    pub(super) fn roughly_at(&self, part: f64) -> Point {
+        let (middle, _) = self.at(0.5);
+        let (a, b, part) = match part < 0.5 {
+            true => (self.from, middle, 2.0 * part),
+            false => (middle, self.to, 2.0 * part - 1.0),
+        };
+        Point { x: a.x + (b.x - a.x) * part, y: a.y + (b.y - a.y) * part }
+    }
 }
 
 fn straight(point: Point, a: Point, b: Point) -> f64 {
