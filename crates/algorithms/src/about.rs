@@ -1,6 +1,10 @@
 //! What is known of an algorithm: one constant beside each, read by every table, page and driver.
 
+use std::str::FromStr;
+
 use serde::Serialize;
+
+use crate::{UnknownName, names::by_name};
 
 /// An algorithm's name, claims, costs and options.
 #[derive(Debug, Serialize)]
@@ -102,6 +106,27 @@ pub enum Links {
     Any,
     /// Messages from one process to another arrive in the order in which they were sent.
     Fifo,
+}
+
+impl Links {
+    /// Both kinds.
+    pub const ALL: &'static [Self] = &[Self::Fifo, Self::Any];
+
+    /// The name, as it is written everywhere.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Fifo => "fifo",
+        }
+    }
+}
+
+impl FromStr for Links {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        by_name("kind of links", Self::ALL, Self::name, name)
+    }
 }
 
 /// The fixed structure that an algorithm runs on.

@@ -1,10 +1,12 @@
 //! The trait that every election algorithm implements.
 
-use std::{fmt::Debug, hash::Hash};
+use std::{fmt::Debug, hash::Hash, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{About, Fields, Message, NodeId, Outbox, Start, StartError};
+use crate::{
+    About, Fields, Message, NodeId, Outbox, Start, StartError, UnknownName, names::by_name,
+};
 
 /// One process of an election algorithm: the sibling of [`Mutex`](crate::Mutex), with timers.
 ///
@@ -62,6 +64,9 @@ pub enum Timer {
 }
 
 impl Timer {
+    /// Every timer.
+    pub const ALL: &'static [Self] = &[Self::Answer, Self::Announcement, Self::Look];
+
     /// The name in one word, for traces and tables.
     pub fn word(self) -> &'static str {
         match self {
@@ -69,6 +74,14 @@ impl Timer {
             Self::Announcement => "announcement",
             Self::Look => "look",
         }
+    }
+}
+
+impl FromStr for Timer {
+    type Err = UnknownName;
+
+    fn from_str(word: &str) -> Result<Self, UnknownName> {
+        by_name("timer", Self::ALL, Self::word, word)
     }
 }
 

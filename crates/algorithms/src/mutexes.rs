@@ -1,4 +1,5 @@
-//! Mutual exclusion, one algorithm a file.
+//! Mutual exclusion, one algorithm a file; what token algorithms have in common is in `state` and
+//! `serial`.
 
 mod bakery;
 mod bakery_naive;
@@ -16,6 +17,8 @@ mod raymond;
 mod ricart_agrawala;
 mod ricart_agrawala_token;
 mod sanders;
+mod serial;
+mod state;
 mod suzuki_kasami;
 
 pub use bakery::Bakery;

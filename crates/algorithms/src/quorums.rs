@@ -11,7 +11,9 @@ mod majority;
 mod plane;
 mod tree;
 
-use crate::{NodeId, Renaming, StartError};
+use std::str::FromStr;
+
+use crate::{NodeId, Renaming, StartError, UnknownName, names::by_name};
 
 pub use check::QuorumFault;
 
@@ -33,6 +35,29 @@ pub enum QuorumKind {
     Majority,
     /// Paths in a binary tree.
     Tree,
+}
+
+impl QuorumKind {
+    /// Every kind.
+    pub const ALL: &'static [Self] = &[Self::Grid, Self::Plane, Self::Majority, Self::Tree];
+
+    /// The kind's name, as it is written everywhere.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Grid => "grid",
+            Self::Plane => "plane",
+            Self::Majority => "majority",
+            Self::Tree => "tree",
+        }
+    }
+}
+
+impl FromStr for QuorumKind {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        by_name("kind of quorums", Self::ALL, Self::name, name)
+    }
 }
 
 /// How many members all quorums may have together: half a gibibyte of them.

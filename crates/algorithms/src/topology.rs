@@ -7,7 +7,9 @@ mod parents;
 #[cfg(test)]
 mod tests;
 
-use crate::{NodeId, Renaming, StartError};
+use std::{borrow::Cow, str::FromStr};
+
+use crate::{NodeId, Renaming, StartError, UnknownName};
 
 /// The shape of a tree.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -22,6 +24,35 @@ pub enum Topology {
     Kary(u32),
     /// These edges.
     Edges(Vec<(NodeId, NodeId)>),
+}
+
+impl Topology {
+    /// The shape's name, as it is written everywhere. That of edges says nothing of where they are,
+    /// so it is not read again.
+    pub fn name(&self) -> Cow<'static, str> {
+        match self {
+            Self::Line => "line".into(),
+            Self::Star => "star".into(),
+            Self::Binary => "binary".into(),
+            Self::Kary(children) => format!("kary:{children}").into(),
+            Self::Edges(_) => "edges".into(),
+        }
+    }
+}
+
+impl FromStr for Topology {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        let shapes = [Self::Line, Self::Star, Self::Binary];
+        let children = name.strip_prefix("kary:").and_then(|children| children.parse().ok());
+        let kary = children.filter(|&children| children > 0).map(Self::Kary);
+        shapes.into_iter().find(|shape| shape.name() == name).or(kary).ok_or_else(|| UnknownName {
+            what: "topology",
+            name: name.to_owned(),
+            known: vec!["line", "star", "binary", "kary:K with K at least 1"],
+        })
+    }
 }
 
 /// A spanning tree, rooted at process 0.

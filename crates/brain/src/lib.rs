@@ -15,6 +15,8 @@
 //! - connections come and go, frames arrive: `brain/peers.rs` over `link.rs`;
 //! - views form and end: `brain/views.rs`;
 //! - names that nobody uses are forgotten, by all or by none: `brain/forget.rs`;
+//! - who outlived its node claims what it is inside of: `brain/claims.rs`;
+//! - what a peer may not say is refused before it can do harm: `brain/refusals.rs`;
 //! - one shell asks another something: `brain/calls.rs`;
 //! - what happens to one lock is written down, for whoever wants to see it: `brain/tracing.rs`.
 

@@ -17,7 +17,7 @@ impl Moment {
     pub const NEVER: Self = Self(u64::MAX);
 
     /// The moment so many nanoseconds after the first.
-    pub fn from_nanos(nanos: u64) -> Self {
+    pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 

@@ -1,17 +1,21 @@
 //! A whole check: one search for each group of properties, and what came of it.
 
+#[cfg(test)]
+mod tests;
+
 use mutua_algorithms::{About, Claim, Kind, NodeId, StartError, registry};
 
 use crate::{
     catalogue::Seen,
     cycles::{self, Trap},
+    evidence::{CheckError, Evidence, weigh},
     ghost::Ghost,
     limits::{Limits, Progress, Stop},
     model::{Broken, Build, Model, PANIC, bit},
     ring,
     search::{Reached, Wanted, search},
     system::System,
-    trail::{Trail, trail_of, trail_round, trail_to},
+    trail::{Trail, trail_of, trail_round, trail_to, way_to},
     walk::{Walks, walk},
 };
 
@@ -127,44 +131,24 @@ impl Report {
 const NO_PANIC: &str = "no-panic";
 
 /// Checks a system.
-pub fn check(task: &Task, progress: &mut dyn FnMut(&Progress)) -> Result<Report, StartError> {
+pub fn check(task: &Task, progress: &mut dyn FnMut(&Progress)) -> Result<Report, CheckError> {
     let about = registry::about(&task.name)
         .ok_or_else(|| StartError::new(format!("there is no algorithm `{}`", task.name)))?;
     if let Some(report) = ring::check(task)? {
         return Ok(report);
     }
-    let wanted = properties(task, about);
-    let mut checker = Checker { task, about, progress, report: Report::default() };
-    let plain: Vec<_> = wanted.iter().copied().filter(|&claim| ghost(claim).is_none()).collect();
-    if !plain.is_empty() {
-        checker.check_group(Ghost::None, &plain)?;
-    }
-    // The cheapest first: what does not fit then keeps nothing else from being decided.
-    let by_price = [Claim::Fence, Claim::BoundedBypass, Claim::Ordering];
-    for claim in by_price.into_iter().filter(|claim| wanted.contains(claim)) {
-        match ghost(claim) {
-            Some(_) if checker.gives_up() => checker.leave_open(claim),
-            Some(ghost) => checker.check_group(ghost, &[claim])?,
-            None => {}
-        }
-    }
-    Ok(checker.report)
+    let make = |build| Model::new(&task.name, &task.system, build);
+    let checker = Checker { task, about, make: &make, progress, report: Report::default() };
+    checker.check()
 }
 
-/// The ghost that a property needs.
-fn ghost(claim: Claim) -> Option<Ghost> {
-    match claim {
-        Claim::Fence => Some(Ghost::Fence),
-        Claim::Ordering => Some(Ghost::Ordering),
-        Claim::BoundedBypass => Some(Ghost::Bypass),
-        Claim::Safety
-        | Claim::DeadlockFree
-        | Claim::Liveness
-        | Claim::Convergence
-        | Claim::Agreement
-        | Claim::Termination => None,
-    }
-}
+/// The properties that need a ghost, the cheapest first: what does not fit then keeps nothing else
+/// from being decided.
+const WITH_GHOST: [(Claim, Ghost); 3] = [
+    (Claim::Fence, Ghost::Fence),
+    (Claim::BoundedBypass, Ghost::Bypass),
+    (Claim::Ordering, Ghost::Ordering),
+];
 
 /// All that can be checked of an algorithm of this kind, but for Dijkstra's ring under a daemon.
 pub fn checkable(kind: Kind) -> &'static [Claim] {
@@ -201,11 +185,30 @@ fn properties(task: &Task, about: &About) -> Vec<Claim> {
 struct Checker<'a> {
     task: &'a Task,
     about: &'static About,
+    /// Builds a model of the system.
+    make: &'a dyn Fn(Build) -> Result<Model, StartError>,
     progress: &'a mut dyn FnMut(&Progress),
     report: Report,
 }
 
 impl Checker<'_> {
+    fn check(mut self) -> Result<Report, CheckError> {
+        let wanted = properties(self.task, self.about);
+        let needs_ghost = |claim: &Claim| WITH_GHOST.iter().any(|(other, _)| other == claim);
+        let plain: Vec<_> = wanted.iter().copied().filter(|claim| !needs_ghost(claim)).collect();
+        if !plain.is_empty() {
+            self.check_group(Ghost::None, &plain)?;
+        }
+        for (claim, ghost) in WITH_GHOST.into_iter().filter(|(claim, _)| wanted.contains(claim)) {
+            if self.gives_up() {
+                self.leave_open(claim);
+            } else {
+                self.check_group(ghost, &[claim])?;
+            }
+        }
+        Ok(self.report)
+    }
+
     /// Whether a search has met a limit and no further one is wanted then.
     fn gives_up(&self) -> bool {
         self.task.limits.give_up && self.report.searches.iter().any(Search::is_limited)
@@ -216,9 +219,9 @@ impl Checker<'_> {
         self.report.verdicts.push(Verdict { name, claimed, holds: None, trail: None });
     }
 
-    fn check_group(&mut self, ghost: Ghost, claims: &[Claim]) -> Result<(), StartError> {
+    fn check_group(&mut self, ghost: Ghost, claims: &[Claim]) -> Result<(), CheckError> {
         if let Some(walks) = self.task.walks {
-            return self.walk_group(ghost, claims, walks);
+            return Ok(self.walk_group(ghost, claims, walks)?);
         }
         let reduced = self.task.reduction == Reduction::All;
         let delays = self.task.limits.delays;
@@ -252,7 +255,7 @@ impl Checker<'_> {
         build: Build,
         wanted: Wanted,
     ) -> Result<(Model, Reached), StartError> {
-        let model = Model::new(&self.task.name, &self.task.system, build)?;
+        let model = (self.make)(build)?;
         let reached = search(&model, wanted, &self.task.limits, self.progress);
         let over = reached.stopped.is_none();
         let left_out = model.partial_order || !model.symmetries.is_empty();
@@ -273,7 +276,7 @@ impl Checker<'_> {
         let seconds = reached.seconds;
         drop((model, reached));
         let build = Build { partial_order, symmetry, ..build };
-        let model = Model::new(&self.task.name, &self.task.system, build)?;
+        let model = (self.make)(build)?;
         let mut reached = search(&model, wanted, &self.task.limits, self.progress);
         reached.seconds += seconds;
         Ok((model, reached))
@@ -286,7 +289,7 @@ impl Checker<'_> {
         claims: &[Claim],
         walks: Walks,
     ) -> Result<(), StartError> {
-        let model = Model::new(&self.task.name, &self.task.system, Build::plain(ghost))?;
+        let model = (self.make)(Build::plain(ghost))?;
         let walked = walk(&model, walks, &self.task.limits, self.progress);
         self.report.searches.push(Search {
             properties: claims.iter().map(|claim| claim.name()).collect(),
@@ -337,13 +340,15 @@ impl Checker<'_> {
         model: &Model,
         reached: &Reached,
         claim: Claim,
-    ) -> Result<Verdict, StartError> {
+    ) -> Result<Verdict, CheckError> {
         let mut evidence = self.evidence(model, reached, bit(claim))?;
-        if evidence.is_none() && matches!(claim, Claim::Liveness | Claim::Termination) {
+        let by_running = matches!(claim, Claim::Liveness | Claim::Termination);
+        if by_running && matches!(evidence, Evidence::None) {
             evidence = self.endless(model, reached)?;
         }
         let holds = match evidence {
             Evidence::Run(_) | Evidence::Lost => Some(false),
+            Evidence::Refuted => return Err(self.contradiction(model, claim.name())),
             // Behind a broken property nothing was looked at.
             Evidence::None if reached.cut != 0 || reached.stopped.is_some() => None,
             Evidence::None => Some(true),
@@ -352,13 +357,26 @@ impl Checker<'_> {
         Ok(Verdict { name: claim.name(), claimed, holds, trail })
     }
 
-    fn judge_panic(&mut self, model: &Model, reached: &Reached) -> Result<(), StartError> {
-        let evidence = self.evidence(model, reached, PANIC)?;
-        if !evidence.is_none() {
-            let (name, holds, trail) = (NO_PANIC, Some(false), evidence.trail());
-            self.report.verdicts.push(Verdict { name, claimed: true, holds, trail });
+    fn judge_panic(&mut self, model: &Model, reached: &Reached) -> Result<(), CheckError> {
+        let (name, holds) = (NO_PANIC, Some(false));
+        match self.evidence(model, reached, PANIC)? {
+            Evidence::None => Ok(()),
+            Evidence::Refuted => Err(self.contradiction(model, name)),
+            found @ (Evidence::Run(_) | Evidence::Lost) => {
+                let trail = found.trail();
+                self.report.verdicts.push(Verdict { name, claimed: true, holds, trail });
+                Ok(())
+            }
         }
-        Ok(())
+    }
+
+    fn contradiction(&self, model: &Model, property: &'static str) -> CheckError {
+        let how = if model.is_reduced() {
+            format!("by merging {}", model.reductions().join(" and "))
+        } else {
+            format!("by {} workers", self.task.limits.threads)
+        };
+        CheckError::Contradiction { algorithm: self.task.name.clone(), property, how }
     }
 
     /// The way to a violation that was found. Found among merged states, it is looked for again
@@ -373,15 +391,15 @@ impl Checker<'_> {
         let Some(found) = reached.found.iter().find(|found| found.property == property) else {
             return Ok(Evidence::None);
         };
+        let first = (!model.is_reduced()).then(|| trail_to(model, reached, found));
         if !self.must_repeat(model) {
-            return Ok(Evidence::Run(trail_to(model, reached, found)));
+            return Ok(first.map_or(Evidence::Lost, Evidence::Run));
         }
         let (all, again) = self.repeat(model, Wanted { properties: property, first: true })?;
-        Ok(match again.found.first() {
-            Some(found) => Evidence::Run(trail_to(&all, &again, found)),
-            None if model.is_reduced() => Evidence::Lost,
-            None => Evidence::Run(trail_to(model, reached, found)),
-        })
+        // Among all states there is a run that is no longer: it is met no later.
+        let far_enough = again.has_expanded(way_to(reached, found.state).len() - 1);
+        let trail = again.found.first().map(|found| trail_to(&all, &again, found));
+        Ok(weigh(first, trail, far_enough))
     }
 
     /// A run that never ends, in which somebody waits for ever.
@@ -393,15 +411,16 @@ impl Checker<'_> {
         let Some(trap) = cycles::find_trap(model, reached, links) else {
             return Ok(Evidence::None);
         };
+        let first = (!model.is_reduced()).then(|| round(model, reached, &trap));
         if !self.must_repeat(model) {
-            return Ok(Evidence::Run(round(model, reached, &trap)));
+            return Ok(first.map_or(Evidence::Lost, Evidence::Run));
         }
         let (all, again) = self.repeat(model, Wanted { properties: 0, first: false })?;
         if again.stopped.is_some() {
-            return Ok(Evidence::Lost);
+            return Ok(weigh(first, None, false));
         }
         let trap = cycles::find_trap(&all, &again, links);
-        Ok(trap.map_or(Evidence::Lost, |trap| Evidence::Run(round(&all, &again, &trap))))
+        Ok(weigh(first, trap.map(|trap| round(&all, &again, &trap)), true))
     }
 
     fn must_repeat(&self, model: &Model) -> bool {
@@ -411,7 +430,7 @@ impl Checker<'_> {
     /// Searches again with nothing merged and nothing left out, by one worker.
     fn repeat(&mut self, model: &Model, wanted: Wanted) -> Result<(Model, Reached), StartError> {
         let build = Build { delays: self.task.limits.delays, ..Build::plain(model.ghost) };
-        let all = Model::new(&self.task.name, &self.task.system, build)?;
+        let all = (self.make)(build)?;
         let limits = Limits { threads: 1, ..self.task.limits };
         let reached = search(&all, wanted, &limits, self.progress);
         Ok((all, reached))
@@ -446,28 +465,6 @@ impl Checker<'_> {
             goals.push(Goal { name, reached: true });
         }
         goals
-    }
-}
-
-/// Whether a property was found broken.
-enum Evidence {
-    None,
-    /// By this run.
-    Run(Trail),
-    /// Among merged states, and the limits ended the search for a run among all.
-    Lost,
-}
-
-impl Evidence {
-    fn is_none(&self) -> bool {
-        matches!(self, Self::None)
-    }
-
-    fn trail(self) -> Option<Trail> {
-        match self {
-            Self::Run(trail) => Some(trail),
-            Self::None | Self::Lost => None,
-        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::hash::{Hash, Hasher};
 
+use crate::store::fold;
+
 /// Every distinct value once; its number is the order in which it was first seen.
 #[derive(Debug)]
 pub(crate) struct Interner<T> {
@@ -74,8 +76,7 @@ struct Mixer(u64);
 impl Mixer {
     #[inline]
     fn add(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word ^ 0x243F_6A88_85A3_08D3) * 0x9E37_79B9_7F4A_7C15;
-        self.0 = (product as u64) ^ ((product >> 64) as u64);
+        self.0 = fold(self.0 ^ word);
     }
 }
 

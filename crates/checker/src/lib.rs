@@ -5,6 +5,7 @@ mod budget;
 mod catalogue;
 mod check;
 mod cycles;
+mod evidence;
 mod ghost;
 mod intern;
 mod known;
@@ -24,6 +25,7 @@ mod walk;
 
 pub use actor::Event;
 pub use check::{Goal, Reduction, Report, Search, Task, Verdict, check, checkable};
+pub use evidence::CheckError;
 pub use limits::{Limits, Progress, Stop};
 pub use script::{Scripted, name_of};
 pub use system::{Faults, System, Timers};

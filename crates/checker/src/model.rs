@@ -24,6 +24,11 @@ pub(crate) fn bit(claim: Claim) -> Broken {
     1 << (claim as u16)
 }
 
+/// The bits of a set, one by one.
+pub(crate) fn each(properties: Broken) -> impl Iterator<Item = Broken> {
+    (0..Broken::BITS).map(|place| 1 << place).filter(move |&bit| properties & bit != 0)
+}
+
 /// The bit for code that panicked.
 pub(crate) const PANIC: Broken = 1 << 15;
 

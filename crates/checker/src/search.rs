@@ -22,7 +22,7 @@ use mutua_algorithms::Claim;
 
 use crate::{
     limits::{Limits, Progress, Stop, resident_bytes},
-    model::{Broken, Model, PANIC, bit},
+    model::{Broken, Model, PANIC, bit, each},
     rest::broken_at_rest,
     step::{Action, Stepper},
     store::{NO_PARENT, Store, hash},
@@ -64,6 +64,12 @@ impl Reached {
 
     pub(crate) fn bytes(&self) -> usize {
         self.shards.iter().map(Store::bytes).sum()
+    }
+
+    /// Whether every state was expanded that is so many steps from the start. Where a search ended
+    /// early, the states of the last depth were not all.
+    pub(crate) fn has_expanded(&self, depth: usize) -> bool {
+        self.stopped.is_none() || depth + 1 < self.depths.len()
     }
 
     pub(crate) fn get(&self, id: u32) -> &[u32] {
@@ -387,8 +393,7 @@ impl<'a> Worker<'a> {
             if broken != 0 {
                 // Beyond a broken property there is nothing to learn of it.
                 self.cut |= broken;
-                let all = (0..16).map(|place| 1 << place).filter(|&bit| broken & bit != 0);
-                for property in all {
+                for property in each(broken) {
                     let action = Some(step.action);
                     common.report(Found { property, state: id, action });
                 }
@@ -418,7 +423,7 @@ impl<'a> Worker<'a> {
     /// Everything may stay as it is for ever: is anybody still waiting?
     fn judge_rest(&mut self, id: u32, state: &[u32]) {
         let broken = broken_at_rest(&mut self.stepper, state);
-        for property in (0..16).map(|place| 1 << place).filter(|&bit| broken & bit != 0) {
+        for property in each(broken) {
             self.common.report(Found { property, state: id, action: None });
         }
     }

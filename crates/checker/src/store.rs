@@ -125,7 +125,7 @@ pub(crate) fn hash(state: &[u32]) -> u64 {
 
 /// Multiplies to 128 bits and folds the halves together.
 #[inline]
-fn fold(value: u64) -> u64 {
+pub(crate) fn fold(value: u64) -> u64 {
     let product = u128::from(value ^ 0xF39C_C060_5CED_C835) * 0x9E37_79B9_7F4A_7C15;
     (product as u64) ^ ((product >> 64) as u64)
 }

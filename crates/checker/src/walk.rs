@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::{
     limits::{Limits, Progress},
-    model::{Broken, Model},
+    model::{Broken, Model, each},
     rest::broken_at_rest,
     step::{Action, Stepper},
 };
@@ -70,7 +70,7 @@ pub(crate) fn walk(
 
 impl Walked {
     fn keep(&mut self, broken: Broken, actions: Vec<Action>) {
-        for property in (0..16).map(|place| 1 << place).filter(|&bit| broken & bit != 0) {
+        for property in each(broken) {
             match self.found.iter_mut().find(|(known, _)| *known == property) {
                 None => self.found.push((property, actions.clone())),
                 Some((_, shortest)) if actions.len() < shortest.len() => {
@@ -144,10 +144,10 @@ fn source(model: &Model, action: Action) -> usize {
 }
 
 /// SplitMix64.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

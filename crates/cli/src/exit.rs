@@ -10,8 +10,8 @@ pub(crate) const FILE: u8 = 73;
 
 /// For the help of the commands that look for violations.
 pub(crate) const HELP: &str = "Exit codes: 0 all is well, 1 a property that is claimed was \
-    violated or an expectation failed, 2 a check was not completed, 64 bad usage, 73 a file \
-    cannot be written.";
+    violated or an expectation failed, 2 a check was not completed, 64 bad usage, 70 a mistake \
+    in mutua itself, 73 a file cannot be written.";
 
 /// Nobody to ask: no node, or not all members. Nothing was started.
 pub(crate) const UNAVAILABLE: u8 = 69;

@@ -1,11 +1,11 @@
 //! The arguments that describe a system, the same in every command.
 
-use std::fs;
+use std::{borrow::Cow, fs};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use mutua_algorithms::{
-    NodeId, Other, QuorumKind, SetsOf, Settings, Setup, Structure, Topology, registry,
+    NodeId, Other, QuorumKind, SetsOf, Settings, Setup, Structure, Topology, UnknownName, registry,
 };
 
 use crate::{exit::usage, lines, names};
@@ -141,29 +141,14 @@ fn sets(path: &str) -> Result<SetsOf> {
 }
 
 fn quorums(kind: &str) -> Result<QuorumKind> {
-    match kind {
-        "grid" => Ok(QuorumKind::Grid),
-        "plane" => Ok(QuorumKind::Plane),
-        "majority" => Ok(QuorumKind::Majority),
-        "tree" => Ok(QuorumKind::Tree),
-        _ => Err(names::unknown("kind of quorums", kind, ["grid", "plane", "majority", "tree"])),
-    }
+    kind.parse().map_err(|UnknownName { what, name, known }| names::unknown(what, &name, known))
 }
 
 fn topology(shape: &str) -> Result<Topology> {
-    match shape {
-        "line" => Ok(Topology::Line),
-        "star" => Ok(Topology::Star),
-        "binary" => Ok(Topology::Binary),
-        _ => match shape.strip_prefix("kary:") {
-            Some(degree) => match degree.parse() {
-                Ok(degree) if degree > 0 => Ok(Topology::Kary(degree)),
-                _ => Err(usage(format!(
-                    "kary:K takes a number of children of at least 1, not `{degree}`"
-                ))),
-            },
-            None => edges(shape),
-        },
+    match shape.parse() {
+        Ok(topology) => Ok(topology),
+        Err(unknown) if shape.starts_with("kary:") => Err(usage(unknown.to_string())),
+        Err(_) => edges(shape),
     }
 }
 
@@ -188,24 +173,11 @@ fn edges(path: &str) -> Result<Topology> {
     Ok(Topology::Edges(edges))
 }
 
-/// The shape of a tree as it is written after `--topology`.
-pub(crate) fn show_topology(topology: &Topology) -> String {
+/// The shape of a tree as it is told; edges came from a file.
+pub(crate) fn show_topology(topology: &Topology) -> Cow<'static, str> {
     match topology {
-        Topology::Line => "line".to_owned(),
-        Topology::Star => "star".to_owned(),
-        Topology::Binary => "binary".to_owned(),
-        Topology::Kary(children) => format!("kary:{children}"),
-        Topology::Edges(_) => "of a file".to_owned(),
-    }
-}
-
-/// Quorums as they are written after `--quorums`.
-pub(crate) fn show_quorums(kind: QuorumKind) -> &'static str {
-    match kind {
-        QuorumKind::Grid => "grid",
-        QuorumKind::Plane => "plane",
-        QuorumKind::Majority => "majority",
-        QuorumKind::Tree => "tree",
+        Topology::Edges(_) => "of a file".into(),
+        Topology::Line | Topology::Star | Topology::Binary | Topology::Kary(_) => topology.name(),
     }
 }
 

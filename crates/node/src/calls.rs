@@ -70,7 +70,7 @@ async fn answer_of(
     asked: Option<oneshot::Receiver<Vec<u8>>>,
     limit: Instant,
 ) -> Result<Vec<u8>, String> {
-    let asked = asked.ok_or("it is not connected")?;
+    let asked = asked.ok_or("it is not connected, or was asked too much at once")?;
     match timeout_at(limit, asked).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(_)) => Err("the connection is gone".to_owned()),

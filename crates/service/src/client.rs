@@ -5,7 +5,7 @@
 //! When the connection breaks it comes back, to the next node if need be, and claims what it has.
 
 mod etcd;
-mod session;
+pub(crate) mod session;
 
 use std::{
     error::Error,

@@ -10,6 +10,8 @@ pub mod desk;
 mod place;
 pub mod proto;
 mod server;
+#[cfg(test)]
+mod world;
 
 pub use client::goodbye;
 pub use mutua_node::{Moment, now};

@@ -67,7 +67,7 @@ pub(crate) fn reach(socket: &Path) -> io::Result<UnixStream> {
 
 /// Whose process is at the other end. It may be in another namespace, where it has no number that
 /// is known here, so only its user is looked at.
-fn owner(stream: &UnixStream) -> io::Result<u32> {
+pub(crate) fn owner(stream: &UnixStream) -> io::Result<u32> {
     stream.peer_cred().map(|peer| peer.uid())
 }
 

@@ -18,6 +18,10 @@ pub use listen::{Options, ServeError, serve};
 
 use std::{
     collections::HashMap,
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -52,12 +56,10 @@ pub(crate) struct Core {
     asks: HashMap<AskId, asks::Ask>,
     waiters: HashMap<WaitId, Waiter>,
     /// Clients that are connected, by their sessions.
-    clients: HashMap<SessionId, clients::Connected>,
+    clients: HashMap<SessionId, Vec<clients::Connected>>,
     watched: HashMap<Name, watch::Sender<()>>,
     /// Who was seen inside at other nodes, for those who wait here.
     seen: elsewhere::AllSeen,
-    /// The node's name; empty if it is the only one.
-    node: String,
     memory: Memory,
     /// Which fences may have been given out, if this is the user's node.
     fences: Option<Fences>,
@@ -74,9 +76,19 @@ pub(crate) struct Core {
 /// Who is to be told of an outcome.
 enum Waiter {
     /// A call that waits.
-    Call(oneshot::Sender<Outcome>),
+    Call { caller: oneshot::Sender<Outcome>, name: Name },
     /// A client's stream, where it has this number.
     Client { id: u64, session: SessionId, name: Name },
+}
+
+/// A file of one record, private to the user, to be written over in place, and what it says.
+fn record(path: &Path) -> io::Result<(File, String)> {
+    let mut options = File::options();
+    let options = options.create(true).read(true).write(true).truncate(false).mode(0o600);
+    let mut file = options.open(path)?;
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok((file, text))
 }
 
 impl Service {
@@ -141,14 +153,14 @@ impl Service {
             }
         }
         match core.waiters.remove(&wait) {
-            Some(Waiter::Call(caller)) => {
+            Some(Waiter::Call { caller, name }) => {
                 // A call that was given up meanwhile must not leave anybody inside.
                 if let Err(Outcome::Granted { fence, .. }) = caller.send(outcome) {
-                    core.undo(now, fence);
+                    core.desk.release(now, &name, fence);
                 }
             }
             Some(Waiter::Client { id, session, name }) => {
-                let holder = core.holder(now, &name);
+                let holder = self.holder_here(core, now, &name);
                 let kept_out = matches!(outcome, Outcome::Busy | Outcome::TimedOut);
                 if kept_out && holder.is_none() && !self.is_alone() {
                     return self.name_holder((id, session), name, outcome);
@@ -206,17 +218,6 @@ impl Service {
 }
 
 impl Core {
-    /// Leaves a lock again that was just granted to nobody.
-    fn undo(&mut self, now: Moment, fence: u64) {
-        let lists = self.desk.list(now, b"");
-        let found = lists
-            .iter()
-            .find(|lock| lock.holder.as_ref().is_some_and(|holder| holder.fence == fence));
-        if let Some(lock) = found {
-            self.desk.release(now, &lock.name, fence);
-        }
-    }
-
     fn tell_watchers(&mut self, name: &Name) {
         let Some(watched) = self.watched.get(name) else { return };
         if watched.send(()).is_err() {

@@ -238,19 +238,12 @@ mod by_word {
     use mutua_algorithms::Timer;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    const TIMERS: [Timer; 3] = [Timer::Answer, Timer::Announcement, Timer::Look];
-
     pub(super) fn serialize<S: Serializer>(timer: &Timer, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(timer.word())
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timer, D::Error> {
-        let word = String::deserialize(from)?;
-        let timer = TIMERS.into_iter().find(|timer| timer.word() == word);
-        timer.ok_or_else(|| {
-            let known = TIMERS.map(Timer::word).join(", ");
-            D::Error::custom(format!("there is no timer `{word}`; there are {known}"))
-        })
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -121,7 +121,8 @@ fn what_is_no_script_is_refused_with_its_line() {
     );
     assert_eq!(read_after_head("repeat 3"), "line 5: `repeat` without `end`");
     assert_eq!(read_after_head("end"), "line 5: `end` without `repeat N`");
-    assert_eq!(read_after_head("links slow"), "line 5: links are `fifo` or `any`, not `slow`");
+    let refused = "line 5: there is no kind of links `slow`; there are fifo, any";
+    assert_eq!(read_after_head("links slow"), refused);
     assert_eq!(
         not_read(&format!("{HEAD}P1 requests\nlinks any\n")),
         "line 4: `links any` is no step of a script"

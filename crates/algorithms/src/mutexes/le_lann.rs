@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
-    Stamp, Start, Structure,
+    Stamp, Start, Structure, mutexes::state::State,
 };
 
 /// One process of Le Lann's ring.
@@ -24,17 +24,8 @@ pub struct LeLann {
     predecessor: NodeId,
     /// Whom we pass it to.
     successor: NodeId,
+    /// The token is kept before the beginning, or alone.
     state: State,
-}
-
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum State {
-    /// Neither wanting in nor having the token.
-    Outside,
-    /// Having the token and not wanting it: before the beginning, or alone.
-    Keeping,
-    Requesting,
-    Inside,
 }
 
 /// What the processes say.
@@ -56,16 +47,12 @@ impl Mutex for LeLann {
             me,
             predecessor: start.predecessor(me),
             successor: start.successor(me),
-            state: match (me == start.holder(), start.is_inside(me)) {
-                (_, true) => State::Inside,
-                (true, false) => State::Keeping,
-                (false, false) => State::Outside,
-            },
+            state: State::new(me, start, || ()),
         }
     }
 
     fn begin(&mut self, out: &mut Outbox<Self::Message>) {
-        if self.state == State::Keeping && !self.is_alone() {
+        if self.state.is_keeping() && !self.is_alone() {
             self.state = State::Outside;
             out.send_lazily(self.successor, Token);
         }
@@ -73,11 +60,13 @@ impl Mutex for LeLann {
 
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
         match self.state {
-            State::Keeping => {
-                self.state = State::Inside;
+            State::Keeping(()) => {
+                self.state = State::Inside(());
                 out.enter();
             }
-            State::Outside | State::Requesting | State::Inside => self.state = State::Requesting,
+            State::Outside | State::Requesting | State::Inside(()) => {
+                self.state = State::Requesting;
+            }
         }
     }
 
@@ -89,16 +78,16 @@ impl Mutex for LeLann {
         match self.state {
             State::Outside => out.send_lazily(self.successor, Token),
             State::Requesting => {
-                self.state = State::Inside;
+                self.state = State::Inside(());
                 out.enter();
             }
-            State::Keeping | State::Inside => out.nonsense(from, "a second token"),
+            State::Keeping(()) | State::Inside(()) => out.nonsense(from, "a second token"),
         }
     }
 
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
         if self.is_alone() {
-            self.state = State::Keeping;
+            self.state = State::Keeping(());
         } else {
             // Even if we want in again at once, the others on the ring come first.
             self.state = State::Outside;
@@ -107,35 +96,27 @@ impl Mutex for LeLann {
     }
 
     fn phase(&self) -> Phase {
-        match self.state {
-            State::Outside | State::Keeping => Phase::Outside,
-            State::Requesting => Phase::Requesting,
-            State::Inside => Phase::Inside,
-        }
+        self.state.phase()
     }
 
     fn token_here(&self) -> bool {
-        self.state == State::Keeping
+        self.state.is_keeping()
     }
 
     /// Once the token is on its way it never rests at the holder again, unless we are alone.
     fn at_start(&self, start: &Start) -> bool {
-        let home = if start.holder() == self.me { State::Keeping } else { State::Outside };
-        self.state == home
+        self.state.is_as_at_start(self.me, start)
     }
 
     fn waits_for(&self) -> Vec<NodeId> {
         match self.state {
             State::Requesting => vec![self.predecessor],
-            State::Outside | State::Keeping | State::Inside => Vec::new(),
+            State::Outside | State::Keeping(()) | State::Inside(()) => Vec::new(),
         }
     }
 
     fn variables(&self) -> Fields {
-        vec![
-            ("successor", self.successor.into()),
-            ("token", matches!(self.state, State::Keeping | State::Inside).into()),
-        ]
+        vec![("successor", self.successor.into()), ("token", self.state.token().is_some().into())]
     }
 }
 

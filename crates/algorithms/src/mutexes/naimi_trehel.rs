@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
-    Renaming, Stamp, Start, Structure,
+    Renaming, Stamp, Start, Structure, mutexes::state::State,
 };
 
 /// One process of Naimi and Trehel's algorithm.
@@ -25,16 +25,6 @@ pub struct NaimiTrehel {
     father: Option<NodeId>,
     /// Who gets the token after us: the paper's `next`.
     next: Option<NodeId>,
-}
-
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum State {
-    /// Neither wanting it nor having the token.
-    Outside,
-    /// Having the token and not wanting it.
-    Keeping,
-    Requesting,
-    Inside,
 }
 
 /// What the processes say.
@@ -58,11 +48,7 @@ impl Mutex for NaimiTrehel {
         Self {
             me,
             processes: start.processes(),
-            state: match (holds, start.is_inside(me)) {
-                (_, true) => State::Inside,
-                (true, false) => State::Keeping,
-                (false, false) => State::Outside,
-            },
+            state: State::new(me, start, || ()),
             father: (!holds).then_some(start.holder()),
             next: None,
         }
@@ -71,7 +57,7 @@ impl Mutex for NaimiTrehel {
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
         match self.father.take() {
             None => {
-                self.state = State::Inside;
+                self.state = State::Inside(());
                 out.enter();
             }
             Some(father) => {
@@ -97,25 +83,20 @@ impl Mutex for NaimiTrehel {
                 out.send(next, Token);
                 State::Outside
             }
-            None => State::Keeping,
+            None => State::Keeping(()),
         };
     }
 
     fn phase(&self) -> Phase {
-        match self.state {
-            State::Outside | State::Keeping => Phase::Outside,
-            State::Requesting => Phase::Requesting,
-            State::Inside => Phase::Inside,
-        }
+        self.state.phase()
     }
 
     fn token_here(&self) -> bool {
-        self.state == State::Keeping
+        self.state.is_keeping()
     }
 
     fn at_start(&self, start: &Start) -> bool {
-        let home = if start.holder() == self.me { State::Keeping } else { State::Outside };
-        self.state == home
+        self.state.is_as_at_start(self.me, start)
     }
 
     fn waits_for(&self) -> Vec<NodeId> {
@@ -127,7 +108,7 @@ impl Mutex for NaimiTrehel {
         vec![
             ("father", self.father.into()),
             ("next", self.next.into()),
-            ("token", matches!(self.state, State::Keeping | State::Inside).into()),
+            ("token", self.state.token().is_some().into()),
         ]
     }
 
@@ -155,11 +136,11 @@ impl NaimiTrehel {
         }
         match (self.father, self.state) {
             (Some(father), _) => out.send(father, Request(requester)),
-            (None, State::Keeping) => {
+            (None, State::Keeping(())) => {
                 self.state = State::Outside;
                 out.send(requester, Token);
             }
-            (None, State::Requesting | State::Inside) => self.next = Some(requester),
+            (None, State::Requesting | State::Inside(())) => self.next = Some(requester),
             (None, State::Outside) => {
                 unreachable!("who has no father is the last one who asked, or keeps the token")
             }
@@ -170,11 +151,11 @@ impl NaimiTrehel {
     fn on_token(&mut self, from: NodeId, out: &mut Outbox<NaimiTrehelMessage>) {
         match self.state {
             State::Requesting => {
-                self.state = State::Inside;
+                self.state = State::Inside(());
                 out.enter();
             }
             State::Outside => out.nonsense(from, "a token nobody asked for"),
-            State::Keeping | State::Inside => out.nonsense(from, "a second token"),
+            State::Keeping(()) | State::Inside(()) => out.nonsense(from, "a second token"),
         }
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
-    Renaming, Shared, Stamp, Start, Structure, Tree,
+    Renaming, Shared, Stamp, Start, Structure, Tree, mutexes::state::State,
 };
 
 /// One process of Neilsen and Mizuno's algorithm.
@@ -21,21 +21,12 @@ use crate::{
 pub struct NeilsenMizuno {
     me: NodeId,
     tree: Shared<Tree>,
+    /// `Keeping` is the paper's HOLDING.
     state: State,
     /// The neighbour on the way to the last one who asked; nobody when it is us: LAST.
     last: Option<NodeId>,
     /// Who gets the token after us: NEXT.
     next: Option<NodeId>,
-}
-
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum State {
-    /// Neither wanting it nor having the token.
-    Outside,
-    /// Having the token and not wanting it: HOLDING.
-    Keeping,
-    Requesting,
-    Inside,
 }
 
 /// What the processes say.
@@ -59,11 +50,7 @@ impl Mutex for NeilsenMizuno {
         let holds = me == start.holder();
         Self {
             me,
-            state: match (holds, start.is_inside(me)) {
-                (_, true) => State::Inside,
-                (true, false) => State::Keeping,
-                (false, false) => State::Outside,
-            },
+            state: State::new(me, start, || ()),
             last: (!holds).then(|| tree.next_hop(me, start.holder())),
             next: None,
             tree,
@@ -73,7 +60,7 @@ impl Mutex for NeilsenMizuno {
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
         match self.last.take() {
             None => {
-                self.state = State::Inside;
+                self.state = State::Inside(());
                 out.enter();
             }
             Some(last) => {
@@ -99,25 +86,20 @@ impl Mutex for NeilsenMizuno {
                 out.send(next, Token);
                 State::Outside
             }
-            None => State::Keeping,
+            None => State::Keeping(()),
         };
     }
 
     fn phase(&self) -> Phase {
-        match self.state {
-            State::Outside | State::Keeping => Phase::Outside,
-            State::Requesting => Phase::Requesting,
-            State::Inside => Phase::Inside,
-        }
+        self.state.phase()
     }
 
     fn token_here(&self) -> bool {
-        self.state == State::Keeping
+        self.state.is_keeping()
     }
 
     fn at_start(&self, start: &Start) -> bool {
-        let home = if start.holder() == self.me { State::Keeping } else { State::Outside };
-        self.state == home
+        self.state.is_as_at_start(self.me, start)
     }
 
     fn waits_for(&self) -> Vec<NodeId> {
@@ -127,7 +109,7 @@ impl Mutex for NeilsenMizuno {
 
     fn variables(&self) -> Fields {
         vec![
-            ("HOLDING", (self.state == State::Keeping).into()),
+            ("HOLDING", self.state.is_keeping().into()),
             ("LAST", self.last.into()),
             ("NEXT", self.next.into()),
         ]
@@ -164,11 +146,11 @@ impl NeilsenMizuno {
         }
         match (self.last, self.state) {
             (Some(last), _) => out.send(last, Request(requester)),
-            (None, State::Keeping) => {
+            (None, State::Keeping(())) => {
                 self.state = State::Outside;
                 out.send(requester, Token);
             }
-            (None, State::Requesting | State::Inside) => self.next = Some(requester),
+            (None, State::Requesting | State::Inside(())) => self.next = Some(requester),
             (None, State::Outside) => {
                 unreachable!("who has no LAST is the last one who asked, or keeps the token")
             }
@@ -179,11 +161,11 @@ impl NeilsenMizuno {
     fn on_token(&mut self, from: NodeId, out: &mut Outbox<NeilsenMizunoMessage>) {
         match self.state {
             State::Requesting => {
-                self.state = State::Inside;
+                self.state = State::Inside(());
                 out.enter();
             }
             State::Outside => out.nonsense(from, "a token nobody asked for"),
-            State::Keeping | State::Inside => out.nonsense(from, "a second token"),
+            State::Keeping(()) | State::Inside(()) => out.nonsense(from, "a second token"),
         }
     }
 }

@@ -8,17 +8,18 @@
 //! With `start=flood` only the first holder knows where the token is, and tells the others by
 //! INITIALIZE; a process that asks before it has heard waits with its request.
 //!
-//! Liberties: USING is the phase `Inside`. A bit per neighbour says who is in the queue, so that a
-//! second request is recognised without a search, even in the middle of a large star.
+//! Liberties: USING is the phase `Inside`. Where the queue is long, in the middle of a large star,
+//! a set beside it tells who stands in it, so that a second request is recognised without a search.
 
-use std::collections::VecDeque;
+mod queue;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Partners, Phase, Renaming, Shared, Stamp, Start, Structure, Tree, Value, Variant,
+    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Other, Outbox,
+    Partners, Phase, Renaming, Shared, Stamp, Start, Structure, Tree, Value, Variant,
 };
+use queue::{Queue, Seat};
 
 /// One process of Raymond's algorithm.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -34,14 +35,8 @@ pub struct Raymond {
     /// Whether HOLDER has a request of ours that it has not answered: ASKED.
     asked: bool,
     /// Who waits for the token to come here, we or neighbours: `REQUEST_Q`.
-    queue: VecDeque<NodeId>,
-    /// Which neighbours are in the queue, by their places among the neighbours, where it is too
-    /// long to look through.
-    queued: NodeSet,
+    queue: Queue,
 }
-
-/// A queue of so many is looked through; only the hub of a star has a longer one.
-const SHORT: usize = 8;
 
 /// What neighbours say to each other.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -71,8 +66,7 @@ impl Mutex for Raymond {
             phase: if start.is_inside(me) { Phase::Inside } else { Phase::Outside },
             holder: knows.then(|| tree.next_hop(me, start.holder())),
             asked: false,
-            queue: VecDeque::new(),
-            queued: NodeSet::new(),
+            queue: Queue::default(),
             tree,
         }
     }
@@ -85,18 +79,19 @@ impl Mutex for Raymond {
 
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
         self.phase = Phase::Requesting;
-        self.enqueue(self.me);
+        self.queue.push(self.me, Seat::OURS);
         self.assign_privilege(out);
         self.make_request(out);
     }
 
     fn receive(&mut self, from: NodeId, message: Self::Message, out: &mut Outbox<Self::Message>) {
-        if let Err(why) = self.accept(from, &message) {
+        let accepted = match message {
+            Request => self.on_request(from),
+            Token => self.on_token(from),
+            Initialize => self.on_initialize(from, out),
+        };
+        if let Err(why) = accepted {
             return out.nonsense(from, why);
-        }
-        if message == Initialize {
-            let others = self.tree.neighbours(self.me).filter(|&other| other != from);
-            out.multicast(others, Initialize);
         }
         self.assign_privilege(out);
         self.make_request(out);
@@ -134,7 +129,7 @@ impl Mutex for Raymond {
             ("HOLDER", self.holder.into()),
             ("USING", (self.phase == Phase::Inside).into()),
             ("ASKED", self.asked.into()),
-            ("queue", Value::list(self.queue.iter().copied())),
+            ("queue", Value::list(self.queue.iter())),
         ]
     }
 
@@ -146,48 +141,72 @@ impl Mutex for Raymond {
     fn rename(&mut self, renaming: &Renaming) {
         self.me = renaming.of(self.me);
         renaming.all(&mut self.holder);
-        renaming.all(&mut self.queue);
-        self.mark_queued();
+        let (tree, me) = (&self.tree, self.me);
+        let seat = |node| if node == me { Some(Seat::OURS) } else { seat(tree, me, node) };
+        self.queue.rename(renaming, seat);
     }
 }
 
+// What is taken note of when a message arrives, or why it makes no sense.
 impl Raymond {
-    /// Takes note of a message, or says why it makes no sense.
-    fn accept(&mut self, from: NodeId, message: &RaymondMessage) -> Result<(), &'static str> {
-        // The token from where we have asked for it: HOLDER is a neighbour, and nobody needs to
-        // look for it in a tree of perhaps a million.
-        if *message == Token && self.holder == Some(from) && self.asked {
+    fn on_request(&mut self, from: NodeId) -> Result<(), &'static str> {
+        let seat = self.seat_of(from)?;
+        match self.holder {
+            None => return Err(TOO_EARLY),
+            // Who has sent us no token has nothing to ask us for. If we have asked, the token was
+            // sent before this request and will be here in a moment.
+            Some(holder) if holder == from && !self.asked => {
+                return Err("a request from where the token is");
+            }
+            Some(_) => {}
+        }
+        let is_new = self.queue.push(from, seat);
+        is_new.then_some(()).ok_or("a second request before the first was answered")
+    }
+
+    fn on_token(&mut self, from: NodeId) -> Result<(), &'static str> {
+        // From where we have asked for it: HOLDER is a neighbour, and nobody needs to look for it
+        // in a tree of perhaps a million.
+        if self.holder == Some(from) && self.asked {
             self.holder = Some(self.me);
             return Ok(());
         }
-        if self.tree.place(self.me, from).is_none() {
-            return Err("a message from no neighbour");
+        self.seat_of(from)?;
+        Err(match self.holder {
+            None => TOO_EARLY,
+            Some(holder) if holder == self.me => "a second token",
+            Some(_) => "a token nobody asked for",
+        })
+    }
+
+    fn on_initialize(
+        &mut self,
+        from: NodeId,
+        out: &mut Outbox<RaymondMessage>,
+    ) -> Result<(), &'static str> {
+        self.seat_of(from)?;
+        if self.holder.is_some() {
+            return Err("an INITIALIZE for one who knows the holder");
         }
-        match (message, self.holder) {
-            (Initialize, None) => self.holder = Some(from),
-            (Initialize, Some(_)) => return Err("an INITIALIZE for one who knows the holder"),
-            (Request | Token, None) => return Err("a message before the INITIALIZE"),
-            // The token was sent before this request and will be here in a moment; who has sent us
-            // no token has nothing to ask us for.
-            (Request, Some(holder)) if holder == from && !self.asked => {
-                return Err("a request from where the token is");
-            }
-            (Request, Some(_)) => {
-                if !self.enqueue(from) {
-                    return Err("a second request before the first was answered");
-                }
-            }
-            (Token, Some(holder)) if holder == self.me => return Err("a second token"),
-            (Token, Some(_)) => return Err("a token nobody asked for"),
-        }
+        self.holder = Some(from);
+        let others = self.tree.neighbours(self.me).filter(|&other| other != from);
+        out.multicast(others, Initialize);
         Ok(())
     }
 
+    fn seat_of(&self, from: NodeId) -> Result<Seat, &'static str> {
+        seat(&self.tree, self.me, from).ok_or("a message from no neighbour")
+    }
+}
+
+const TOO_EARLY: &str = "a message before the INITIALIZE";
+
+impl Raymond {
     fn assign_privilege(&mut self, out: &mut Outbox<RaymondMessage>) {
         if self.holder != Some(self.me) || self.phase == Phase::Inside {
             return;
         }
-        let Some(head) = self.dequeue() else { return };
+        let Some(head) = self.queue.pop() else { return };
         self.asked = false;
         if head == self.me {
             self.phase = Phase::Inside;
@@ -198,50 +217,6 @@ impl Raymond {
         }
     }
 
-    /// Puts us or a neighbour at the end of the queue, unless it stands there.
-    fn enqueue(&mut self, node: NodeId) -> bool {
-        let is_new = match self.place_in_long_queue(node) {
-            Some(place) => self.queued.insert(place),
-            None => !self.queue.contains(&node),
-        };
-        if is_new {
-            self.queue.push_back(node);
-            if self.queue.len() == SHORT + 1 {
-                self.mark_queued();
-            }
-        }
-        is_new
-    }
-
-    /// Marks anew who is in the queue, where it is long.
-    fn mark_queued(&mut self) {
-        self.queued.clear();
-        if self.queue.len() > SHORT {
-            let neighbours = self.queue.iter().filter(|&&other| other != self.me);
-            let places = neighbours.filter_map(|&other| self.tree.place(self.me, other));
-            self.queued = places.map(NodeId).collect();
-        }
-    }
-
-    fn dequeue(&mut self) -> Option<NodeId> {
-        let head = self.queue.pop_front()?;
-        if self.queue.len() == SHORT {
-            self.queued.clear();
-        } else if let Some(place) = self.place_in_long_queue(head) {
-            self.queued.remove(place);
-        }
-        Some(head)
-    }
-
-    /// The place of a neighbour among the neighbours, where `queued` is kept. We stand in the queue
-    /// once at most, since we ask once at a time.
-    fn place_in_long_queue(&self, node: NodeId) -> Option<NodeId> {
-        if self.queue.len() <= SHORT || node == self.me {
-            return None;
-        }
-        self.tree.place(self.me, node).map(NodeId)
-    }
-
     fn make_request(&mut self, out: &mut Outbox<RaymondMessage>) {
         let Some(holder) = self.holder.filter(|&holder| holder != self.me) else { return };
         if !self.queue.is_empty() && !self.asked {
@@ -249,6 +224,11 @@ impl Raymond {
             out.send(holder, Request);
         }
     }
+}
+
+/// The seat of a neighbour in the queue of `me`; nobody else has one there.
+fn seat(tree: &Tree, me: NodeId, neighbour: NodeId) -> Option<Seat> {
+    tree.place(me, neighbour).map(Seat::of_neighbour)
 }
 
 impl Message for RaymondMessage {

@@ -14,25 +14,17 @@ use serde::{Deserialize, Serialize};
 use crate::{
     About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
     Stamp, Start, Structure, Value,
+    mutexes::{serial::is_newer, state::State},
 };
 
 /// One process of Ricart and Agrawala's token algorithm.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct RicartAgrawalaToken {
     me: NodeId,
-    state: State,
+    /// The token is kept while nobody waits that we know of.
+    state: State<Granted>,
     /// The number of the latest request of each that we know of: the paper's `requests`, S0's R.
     requests: Vec<u32>,
-}
-
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum State {
-    /// Neither wanting in nor having the token.
-    Outside,
-    /// Having the token and not wanting in; nobody waits that we know of.
-    Keeping(Granted),
-    Requesting,
-    Inside(Granted),
 }
 
 /// The number of the latest request of each that was granted: the paper's `token`, T.
@@ -56,19 +48,11 @@ impl Mutex for RicartAgrawalaToken {
 
     fn new(me: NodeId, start: &Start) -> Self {
         let nothing = vec![0; start.all().len()];
-        Self {
-            me,
-            state: match (me == start.holder(), start.is_inside(me)) {
-                (_, true) => State::Inside(nothing.clone()),
-                (true, false) => State::Keeping(nothing.clone()),
-                (false, false) => State::Outside,
-            },
-            requests: nothing,
-        }
+        Self { me, state: State::new(me, start, || nothing.clone()), requests: nothing }
     }
 
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
-        match self.take_token() {
+        match self.state.take_token() {
             Some(granted) => {
                 self.state = State::Inside(granted);
                 out.enter();
@@ -93,29 +77,21 @@ impl Mutex for RicartAgrawalaToken {
     }
 
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
-        let Some(mut granted) = self.take_token() else { return };
+        let Some(mut granted) = self.state.take_token() else { return };
         granted[self.me.index()] = self.requests[self.me.index()];
         self.test(granted, out);
     }
 
     fn phase(&self) -> Phase {
-        match self.state {
-            State::Outside | State::Keeping(_) => Phase::Outside,
-            State::Requesting => Phase::Requesting,
-            State::Inside(_) => Phase::Inside,
-        }
+        self.state.phase()
     }
 
     fn token_here(&self) -> bool {
-        matches!(self.state, State::Keeping(_))
+        self.state.is_keeping()
     }
 
     fn at_start(&self, start: &Start) -> bool {
-        match self.state {
-            State::Outside => self.me != start.holder(),
-            State::Keeping(_) => self.me == start.holder(),
-            State::Requesting | State::Inside(_) => false,
-        }
+        self.state.is_as_at_start(self.me, start)
     }
 
     fn waits_for(&self) -> Vec<NodeId> {
@@ -125,12 +101,8 @@ impl Mutex for RicartAgrawalaToken {
 
     fn variables(&self) -> Fields {
         let mut fields = vec![("R", Value::list(self.requests.iter().copied()))];
-        match &self.state {
-            State::Keeping(granted) | State::Inside(granted) => {
-                fields.push(("T", Value::list(granted.iter().copied())));
-            }
-            State::Outside | State::Requesting => {}
-        }
+        let token = self.state.token();
+        fields.extend(token.map(|granted| ("T", Value::list(granted.iter().copied()))));
         fields
     }
 }
@@ -147,7 +119,7 @@ impl RicartAgrawalaToken {
             return;
         }
         // Who has the token knows what was granted: there can be one request more, not two.
-        if let State::Keeping(granted) | State::Inside(granted) = &self.state
+        if let Some(granted) = self.state.token()
             && is_newer(number, granted[from.index()].wrapping_add(1))
         {
             return out.nonsense(from, "a request before its last one was granted");
@@ -155,7 +127,7 @@ impl RicartAgrawalaToken {
         self.requests[from.index()] = number;
         // Inside, the test is made on leaving.
         if self.token_here()
-            && let Some(granted) = self.take_token()
+            && let Some(granted) = self.state.take_token()
         {
             self.test(granted, out);
         }
@@ -193,27 +165,11 @@ impl RicartAgrawalaToken {
             && granted[self.me.index()].wrapping_add(1) == self.requests[self.me.index()]
     }
 
-    /// Takes the token out, if we have it, and is outside without it.
-    fn take_token(&mut self) -> Option<Granted> {
-        match std::mem::replace(&mut self.state, State::Outside) {
-            State::Keeping(granted) | State::Inside(granted) => Some(granted),
-            other @ (State::Outside | State::Requesting) => {
-                self.state = other;
-                None
-            }
-        }
-    }
-
     /// Everybody else, from the one after us round the ring of ids to the one before us.
     fn after_us(&self) -> impl Iterator<Item = NodeId> + use<> {
         let (me, processes) = (self.me.index(), self.requests.len());
         (me + 1..processes).chain(0..me).map(NodeId::from)
     }
-}
-
-/// Whether `number` comes after `than`, where numbers wrap around: they are never far apart.
-fn is_newer(number: u32, than: u32) -> bool {
-    number != than && number.wrapping_sub(than) < 1 << 31
 }
 
 impl Message for RicartAgrawalaTokenMessage {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
     Outbox, Partners, Phase, Stamp, Start, Structure, Value, Variant,
+    mutexes::{serial::is_newer, state::State},
 };
 
 /// One process of Suzuki and Kasami's algorithm.
@@ -22,7 +23,8 @@ use crate::{
 pub struct SuzukiKasami {
     me: NodeId,
     scan: Scan,
-    state: State,
+    /// The token is kept while nobody waits that we know of, and Q is empty.
+    state: State<Box<TokenState>>,
     /// The number of the latest request of each that we know of: the paper's `RN`.
     rn: Vec<u32>,
     /// Who is in Q, while we look through it; empty between events.
@@ -36,16 +38,6 @@ enum Scan {
     First,
     /// From the one after us, round the ring of ids.
     Next,
-}
-
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum State {
-    /// Neither wanting in nor having the token.
-    Outside,
-    /// Having the token and not wanting in; nobody waits that we know of, and Q is empty.
-    Keeping(Box<TokenState>),
-    Requesting,
-    Inside(Box<TokenState>),
 }
 
 /// What travels with the token.
@@ -79,18 +71,14 @@ impl Mutex for SuzukiKasami {
         Self {
             me,
             scan: if start.setting("scan") == "next" { Scan::Next } else { Scan::First },
-            state: match (me == start.holder(), start.is_inside(me)) {
-                (_, true) => State::Inside(token()),
-                (true, false) => State::Keeping(token()),
-                (false, false) => State::Outside,
-            },
+            state: State::new(me, start, token),
             rn: nothing(),
             queued: NodeSet::new(),
         }
     }
 
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
-        match self.take_token() {
+        match self.state.take_token() {
             Some(token) => {
                 self.state = State::Inside(token);
                 out.enter();
@@ -115,7 +103,7 @@ impl Mutex for SuzukiKasami {
     }
 
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
-        let Some(mut token) = self.take_token() else { return };
+        let Some(mut token) = self.state.take_token() else { return };
         token.ln[self.me.index()] = self.rn[self.me.index()];
         self.queue_all_waiting(&mut token);
         // The head leaves Q before the token is sent: who gets it does not wait any more.
@@ -126,23 +114,15 @@ impl Mutex for SuzukiKasami {
     }
 
     fn phase(&self) -> Phase {
-        match self.state {
-            State::Outside | State::Keeping(_) => Phase::Outside,
-            State::Requesting => Phase::Requesting,
-            State::Inside(_) => Phase::Inside,
-        }
+        self.state.phase()
     }
 
     fn token_here(&self) -> bool {
-        matches!(self.state, State::Keeping(_))
+        self.state.is_keeping()
     }
 
     fn at_start(&self, start: &Start) -> bool {
-        match self.state {
-            State::Outside => self.me != start.holder(),
-            State::Keeping(_) => self.me == start.holder(),
-            State::Requesting | State::Inside(_) => false,
-        }
+        self.state.is_as_at_start(self.me, start)
     }
 
     fn waits_for(&self) -> Vec<NodeId> {
@@ -152,10 +132,7 @@ impl Mutex for SuzukiKasami {
 
     fn variables(&self) -> Fields {
         let mut fields = vec![("RN", Value::list(self.rn.iter().copied()))];
-        match &self.state {
-            State::Keeping(token) | State::Inside(token) => fields.extend(token.fields()),
-            State::Outside | State::Requesting => {}
-        }
+        fields.extend(self.state.token().into_iter().flat_map(|token| token.fields()));
         fields
     }
 }
@@ -167,7 +144,7 @@ impl SuzukiKasami {
             return;
         }
         // Who has the token knows what was granted: there can be one request more, not two.
-        if let State::Keeping(token) | State::Inside(token) = &self.state
+        if let Some(token) = self.state.token()
             && is_newer(number, token.ln[from.index()].wrapping_add(1))
         {
             return out.nonsense(from, "a request before its last one was granted");
@@ -175,7 +152,7 @@ impl SuzukiKasami {
         self.rn[from.index()] = number;
         if let State::Keeping(token) = &self.state
             && self.waits(from, token)
-            && let Some(token) = self.take_token()
+            && let Some(token) = self.state.take_token()
         {
             out.send(from, Token(token));
         }
@@ -233,26 +210,10 @@ impl SuzukiKasami {
         fits
     }
 
-    /// Takes the token out, if we have it, and is outside without it.
-    fn take_token(&mut self) -> Option<Box<TokenState>> {
-        match std::mem::replace(&mut self.state, State::Outside) {
-            State::Keeping(token) | State::Inside(token) => Some(token),
-            other @ (State::Outside | State::Requesting) => {
-                self.state = other;
-                None
-            }
-        }
-    }
-
     fn others(&self) -> impl Iterator<Item = NodeId> + use<> {
         let me = self.me;
         (0..self.rn.len()).map(NodeId::from).filter(move |&node| node != me)
     }
-}
-
-/// Whether `number` comes after `than`, where numbers wrap around: they are never far apart.
-fn is_newer(number: u32, than: u32) -> bool {
-    number != than && number.wrapping_sub(than) < 1 << 31
 }
 
 impl TokenState {

@@ -6,7 +6,7 @@
 
 use mutua_algorithms::{Fence, Time};
 
-use super::{Brain, Standing};
+use super::{Brain, CLOCK_BROKEN, Standing};
 use crate::{LockId, Moment, Owner, Ticket, table::Holder};
 
 impl Brain {
@@ -36,8 +36,8 @@ impl Brain {
     }
 
     /// Somebody who was inside with this fence in the node's last life is inside again. Only while
-    /// it is held back: the next view starts from it. A fence of an epoch that never was here is
-    /// nobody's.
+    /// it is held back: the next view starts from it. A fence of an epoch that never was here, or
+    /// that no clock gets to, is nobody's.
     pub fn claim(
         &mut self,
         now: Moment,
@@ -46,7 +46,8 @@ impl Brain {
         owner: Owner,
     ) -> Option<Ticket> {
         let taken = self.table.entry(lock).holder.is_some();
-        if !self.held_back || taken || fence.0.epoch() > self.epoch {
+        let known = fence.0.epoch() <= self.epoch && fence.0.count() <= CLOCK_BROKEN;
+        if !self.held_back || taken || !known {
             return None;
         }
         self.raise(fence.0);
@@ -54,5 +55,43 @@ impl Brain {
         // No entry, and none of a run: those were counted when it was let in.
         self.table.entry(lock).holder = Some(Holder { ticket, fence, since: now, owner });
         Some(ticket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Limits, Member, Plan, Seat};
+
+    fn brain(epoch: u32) -> Brain {
+        let seat = Seat {
+            cluster: "c".to_owned(),
+            names: vec!["a".to_owned(), "b".to_owned()],
+            me: Member(0),
+            plan: Arc::new(Plan::new(2, &[]).expect("a plan")),
+            incarnation: 1,
+            epoch,
+            limits: Limits::default(),
+        };
+        let mut brain = Brain::new(Moment::ZERO, seat);
+        brain.hold_back();
+        brain
+    }
+
+    #[test]
+    fn a_fence_that_no_clock_got_to_is_claimed_by_nobody_and_raises_no_clock() {
+        let mut brain = brain(7);
+        let lock = brain.open(b"x").expect("short");
+        let floor = brain.floor;
+        let beyond = [Time::new(8, 1), Time::new(7, CLOCK_BROKEN + 1), Time::from_number(u64::MAX)];
+        for fence in beyond.map(Fence) {
+            assert!(brain.claim(Moment::ZERO, lock, fence, None).is_none(), "{fence}");
+        }
+        assert_eq!(brain.floor, floor);
+        let fence = Fence(Time::new(7, CLOCK_BROKEN));
+        assert!(brain.claim(Moment::ZERO, lock, fence, None).is_some());
+        assert!(brain.claim(Moment::ZERO, lock, fence, None).is_none(), "it is taken");
     }
 }

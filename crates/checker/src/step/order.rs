@@ -98,15 +98,15 @@ impl Stepper<'_> {
         }
         let processes = self.model.processes;
         let is_in = |node: usize| set & (1 << node) != 0;
-        (0..processes).filter(|&node| is_in(node)).all(|node| self.requests_wait(state[node]))
-            && (0..processes).all(|from| self.deliveries_wait(state, processes + from, set))
+        (0..processes).filter(|&node| is_in(node)).all(|node| self.no_move_enters(state[node]))
+            && (0..processes).all(|from| self.no_delivery_enters(state, processes + from, set))
     }
 
-    fn requests_wait(&mut self, local: u32) -> bool {
+    fn no_move_enters(&mut self, local: u32) -> bool {
         self.moves_of(local).all(|place| self.moves.items[place].outcome.marks & ENTERED == 0)
     }
 
-    fn deliveries_wait(&mut self, state: &[u32], outbox: usize, set: u16) -> bool {
+    fn no_delivery_enters(&mut self, state: &[u32], outbox: usize, set: u16) -> bool {
         self.targets_of(state[outbox]) & set == 0
             || self.deliveries_of(state[outbox]).all(|place| {
                 let Delivery { to, packet, .. } = self.deliveries.items[place];

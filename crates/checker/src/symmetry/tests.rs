@@ -1,8 +1,11 @@
 //! That names decide nothing where an algorithm says so: every step of every state, renamed, is a
 //! step of the renamed state, and there are no others. That is all that merging relies on.
 
-use mutua_algorithms::{Setup, Topology};
+use std::collections::BTreeSet;
 
+use mutua_algorithms::{About, Kind, QuorumKind, Setup, Structure, Topology, registry};
+
+use super::Symmetry;
 use crate::{
     ghost::Ghost,
     limits::Limits,
@@ -10,10 +13,11 @@ use crate::{
     search::{Wanted, search},
     step::Stepper,
     system::{Faults, System},
+    walk::Dice,
 };
 
 /// A model of which nothing is merged, and the renamings that would have been.
-fn model(name: &str, system: &System, ghost: Ghost) -> (Model, Vec<super::Symmetry>) {
+fn model(name: &str, system: &System, ghost: Ghost) -> (Model, Vec<Symmetry>) {
     let build = Build { symmetry: true, ..Build::plain(ghost) };
     let mut model = Model::new(name, system, build).expect("a plain system");
     let symmetries = std::mem::take(&mut model.symmetries);
@@ -33,53 +37,125 @@ fn next(stepper: &mut Stepper<'_>, state: &[u32]) -> Vec<(Broken, Vec<u32>)> {
     next
 }
 
-/// Compares the steps of all states, up to a limit, with those of their renamings; how many.
-fn compare(name: &str, system: &System, ghost: Ghost) -> u64 {
-    let (model, symmetries) = model(name, system, ghost);
-    let limits = Limits { threads: 1, states: Some(1500), ..Limits::default() };
-    let reached = search(&model, Wanted { properties: 0, first: false }, &limits, &mut |_| ());
-    let mut stepper = Stepper::new(&model);
-    for id in reached.ids() {
-        let state = reached.get(id);
-        let steps = next(&mut stepper, state);
-        for symmetry in &symmetries {
-            let mut renamed: Vec<_> = steps
-                .iter()
-                .map(|(broken, after)| (*broken, symmetry.rename(&model, after)))
-                .collect();
-            renamed.sort_unstable();
-            let of_renamed = next(&mut stepper, &symmetry.rename(&model, state));
-            assert_eq!(renamed, of_renamed, "{name} {:?}", symmetry.renaming);
-        }
+/// Compares the steps of a state with those of its renamings.
+fn compare(stepper: &mut Stepper<'_>, symmetries: &[Symmetry], state: &[u32]) {
+    let model = stepper.model();
+    let steps = next(stepper, state);
+    for symmetry in symmetries {
+        let mut renamed: Vec<_> =
+            steps.iter().map(|(broken, after)| (*broken, symmetry.rename(model, after))).collect();
+        renamed.sort_unstable();
+        let of_renamed = next(stepper, &symmetry.rename(model, state));
+        assert_eq!(renamed, of_renamed, "{} {:?}", model.about.name, symmetry.renaming);
     }
-    reached.states() * symmetries.len() as u64
 }
 
-#[test]
-fn names_decide_nothing_where_an_algorithm_says_so() {
-    let star = Setup { topology: Topology::Star, ..Setup::new(4) };
-    let systems = [
-        ("central", Setup::new(3)),
-        ("central", Setup::new(3).with("coordinator", "member")),
-        ("central", Setup::new(3).with("refusal", "denied")),
-        ("central", Setup { inside: true, ..Setup::new(3) }),
-        ("naimi-trehel", Setup::new(4)),
-        ("raymond", star.clone()),
-        ("raymond", star.clone().with("start", "flood")),
-        ("neilsen-mizuno", star),
-        ("maekawa-basic", Setup::new(4)),
-        ("maekawa-basic", Setup { inside: true, ..Setup::new(4) }),
-        ("majority", Setup::new(3)),
-        ("majority", Setup { inside: true, ..Setup::new(3) }),
-    ];
-    for (name, setup) in systems {
-        for ghost in [Ghost::None, Ghost::Fence, Ghost::Ordering, Ghost::Bypass] {
-            let mut system = System::new(setup.clone(), 1);
-            assert!(compare(name, &system, ghost) > 0, "{name} has symmetries");
-            system.faults = Faults { crashes: 1, duplicates: 1, ..Faults::default() };
-            assert!(compare(name, &system, ghost) > 0, "{name} has symmetries");
+/// Compares at the states nearest to the start; at all of them, where they are few.
+fn compare_near(model: &Model, symmetries: &[Symmetry]) {
+    let limits = Limits { threads: 1, states: Some(NEAR as u64), ..Limits::default() };
+    let reached = search(model, Wanted { properties: 0, first: false }, &limits, &mut |_| ());
+    let mut stepper = Stepper::new(model);
+    for id in reached.ids().take(NEAR) {
+        compare(&mut stepper, symmetries, reached.get(id));
+    }
+}
+
+/// Compares along random runs, for what lies far from the start.
+fn compare_far(model: &Model, symmetries: &[Symmetry]) {
+    let mut stepper = Stepper::new(model);
+    for seed in 0..RUNS {
+        let mut dice = Dice(seed);
+        let mut state = model.start.clone();
+        for _ in 0..LONGEST {
+            compare(&mut stepper, symmetries, &state);
+            let mut steps = next(&mut stepper, &state);
+            // Behind a broken property a search does not go on.
+            steps.retain(|&(broken, _)| broken == 0);
+            if steps.is_empty() {
+                break;
+            }
+            let chosen = dice.next() % steps.len() as u64;
+            state = steps.swap_remove(chosen as usize).1;
         }
     }
+}
+
+/// How many states are near, and how many runs go how far.
+const NEAR: usize = 300;
+const RUNS: u64 = 4;
+const LONGEST: usize = 200;
+
+/// Every variant of an algorithm on every structure that it may need, begun idle and inside.
+fn setups(about: &About) -> Vec<Setup> {
+    let plain = Setup::new(3);
+    let mut setups = match about.structure {
+        Structure::Tree => [Topology::Star, Topology::Binary]
+            .map(|topology| Setup { topology, ..plain.clone() })
+            .to_vec(),
+        Structure::Quorums => {
+            QuorumKind::ALL.iter().map(|&quorums| Setup { quorums, ..plain.clone() }).collect()
+        }
+        Structure::Complete | Structure::Ring | Structure::Sets => vec![plain],
+    };
+    setups = setups
+        .iter()
+        .flat_map(|setup| {
+            [(3, false), (3, true), (4, false), (4, true)].map(|(nodes, inside)| Setup {
+                nodes,
+                inside,
+                ..setup.clone()
+            })
+        })
+        .collect();
+    for choice in about.options {
+        let with = |setup: &Setup| {
+            let setup = setup.clone();
+            choice.values.iter().map(move |value| setup.clone().with(choice.key, value.name))
+        };
+        setups = setups.iter().flat_map(with).collect();
+    }
+    setups
+}
+
+/// Compares in systems with this setup, and says whether they have symmetries at all.
+fn compare_all(name: &str, setup: &Setup) -> bool {
+    let faulty = Faults { crashes: 1, duplicates: 1, ..Faults::default() };
+    let mut has_symmetries = false;
+    for (entries, faults) in
+        [(1, Faults::default()), (1, faulty), (2, Faults::default()), (2, faulty)]
+    {
+        for ghost in [Ghost::None, Ghost::Fence, Ghost::Ordering, Ghost::Bypass] {
+            let system = System { faults, ..System::new(setup.clone(), entries) };
+            let (model, symmetries) = model(name, &system, ghost);
+            if !symmetries.is_empty() {
+                has_symmetries = true;
+                compare_near(&model, &symmetries);
+                compare_far(&model, &symmetries);
+            }
+        }
+    }
+    has_symmetries
+}
+
+/// All in the registry that say they have symmetries, so that none is forgotten.
+#[test]
+fn names_decide_nothing_where_an_algorithm_says_so() {
+    let mut symmetric = BTreeSet::new();
+    for about in registry::ALGORITHMS.iter().filter(|about| about.kind == Kind::Mutex) {
+        // Not every number of processes has quorums of every kind.
+        let starts = |setup: &Setup| {
+            let system = System::new(setup.clone(), 1);
+            Model::new(about.name, &system, Build::plain(Ghost::None)).is_ok()
+        };
+        for setup in setups(about).into_iter().filter(starts) {
+            if compare_all(about.name, &setup) {
+                symmetric.insert(about.name);
+            }
+        }
+    }
+    let known =
+        ["central", "maekawa-basic", "majority", "naimi-trehel", "neilsen-mizuno", "raymond"];
+    assert!(known.iter().all(|name| symmetric.contains(name)), "{symmetric:?}");
 }
 
 #[test]

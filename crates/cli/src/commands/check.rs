@@ -1,7 +1,7 @@
 //! `mutua check`: every interleaving of a small system.
 //!
 //! Exit code 0: everything that was looked at holds; 1: something does not; 2: the search ended
-//! before it was decided.
+//! before it was decided; 70: the checker contradicts itself, which is a mistake of ours.
 
 mod all;
 mod arguments;
@@ -10,13 +10,13 @@ mod show;
 
 use std::{fs, path::Path, process::ExitCode};
 
-use anyhow::{Context, Result, bail};
-use mutua_checker::{Reduction, Report, Task};
+use anyhow::{Context, Error, Result};
+use mutua_checker::{CheckError, Reduction, Report, Task};
 
 pub(crate) use arguments::Arguments;
 use progress::Line;
 
-use crate::exit::usage;
+use crate::exit::{Coded, INTERNAL, usage};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.all {
@@ -24,12 +24,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let task = arguments.task()?;
     let mut line = Line::new();
-    let report = mutua_checker::check(&task, &mut |now| line.show(now))
-        .map_err(|error| usage(error.to_string()))?;
+    let report = mutua_checker::check(&task, &mut |now| line.show(now)).map_err(failed)?;
     let unreduced = if arguments.compares() {
         let task = Task { reduction: Reduction::None, ..task.clone() };
         let report = mutua_checker::check(&task, &mut |now| line.show(now));
-        Some(report.map_err(|error| usage(error.to_string()))?)
+        Some(report.map_err(failed)?)
     } else {
         None
     };
@@ -46,9 +45,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         print!("{}", show::text(&task, &report, unreduced.as_ref()));
     }
     if unreduced.is_some_and(|unreduced| !same(&report, &unreduced)) {
-        bail!("the reductions have changed a verdict; that is a mistake in the checker");
+        let text = "the reductions have changed a verdict; that is a mistake in the checker: \
+                    please report it with the whole command";
+        return Err(Coded(INTERNAL, text.to_owned()).into());
     }
     Ok(exit_code(&report))
+}
+
+/// A system that does not start is the user's to mend; all else is a fault of ours.
+fn failed(error: CheckError) -> Error {
+    match error {
+        CheckError::Start(error) => usage(error.to_string()),
+        error => Coded(INTERNAL, error.to_string()).into(),
+    }
 }
 
 /// Whether both found the same of every property, as far as both have decided it: a limit may end
@@ -94,4 +103,22 @@ fn write_counterexamples(task: &Task, report: &Report, directory: &Path) -> Resu
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contradiction_of_the_checker_is_a_fault_of_ours_and_no_verdict() {
+        let error = failed(CheckError::Contradiction {
+            algorithm: "central".to_owned(),
+            property: "safety",
+            how: "by 2 workers".to_owned(),
+        });
+        // As in a row of the table.
+        let error = error.context("central of 3 processes");
+        assert_eq!(error.downcast_ref().map(|Coded(code, _)| *code), Some(INTERNAL));
+        assert!(format!("{error:#}").contains("no verdict on central"), "{error:#}");
+    }
 }

@@ -1,9 +1,13 @@
 //! Being inside: how it begins, is claimed again, is taken away and ends.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use super::{AskId, Desk, Effect, How, Name, Outcome, SessionId, Timer, WaitId};
 use crate::Moment;
+
+/// What a fence can be. There are as many again, so that whatever is claimed, later ones fit into
+/// the signed numbers of etcd.
+const FENCES: Range<u64> = 1..1 << 62;
 
 /// Somebody inside.
 pub(super) struct Hold {
@@ -69,14 +73,26 @@ impl Desk {
         }
     }
 
-    /// Somebody who was inside with this fence when the node died is inside again. Says whether:
-    /// only while nobody else is let in, and only if nobody else has claimed it.
+    /// Somebody who was inside with this fence when its connection broke says so. Says whether it
+    /// is: still, if the session is the same, or again, if the node has died meanwhile; that only
+    /// while nobody else is let in, and only if nobody else has claimed it.
     pub fn claim(&mut self, now: Moment, id: SessionId, name: &[u8], fence: u64) -> bool {
-        let free = self.locks.get(name).is_none_or(|lock| lock.holder.is_none());
-        if now >= self.quarantine || !free || !self.is_alive(now, id) {
+        if !self.is_alive(now, id) {
+            return false;
+        }
+        let holder = self.locks.get(name).and_then(|lock| lock.holder.as_ref());
+        if let Some(holder) = holder.filter(|holder| holder.session == id) {
+            return holder.fence == fence && holder.is_good();
+        }
+        let older = holder.map_or(0, |holder| holder.fence);
+        if now >= self.quarantine || !FENCES.contains(&fence) || fence <= older {
             return false;
         }
         let name = Name::from(name);
+        if older > 0 {
+            // Who claimed it before was inside before this one, and not any more.
+            self.lose(now, &name, "a later holder has claimed it".to_owned());
+        }
         self.remember(id);
         let ask = self.new_ask(&name, How::Claim(fence));
         self.hold(now, id, &name, ask, fence);
@@ -85,14 +101,13 @@ impl Desk {
     }
 
     /// The node did not let in who claimed; `refused` has taken it out.
-    pub(super) fn forget_claim(&mut self, name: &Name) {
-        let holders = self.sessions.iter_mut().find(|(_, session)| session.inside.contains(name));
-        let Some((&id, session)) = holders else { return };
-        session.inside.retain(|inside| inside != name);
-        let lock = &self.locks[name];
-        let reason = "it could not be claimed again".to_owned();
-        let (name, fence) = (Name::clone(name), lock.last_fence);
-        self.effects.push(Effect::Lost { session: id, name, fence, reason });
+    pub(super) fn forget_claim(&mut self, name: &Name, claimed: &Hold) {
+        let &Hold { session, fence, .. } = claimed;
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.inside.retain(|inside| inside != name);
+        }
+        let (name, reason) = (Name::clone(name), "it could not be claimed again".to_owned());
+        self.effects.push(Effect::Lost { session, name, fence, reason });
     }
 
     /// Somebody leaves. Says whether this fence was inside.
@@ -167,11 +182,19 @@ impl Desk {
     pub fn lost(&mut self, now: Moment, ask: AskId, reason: String) {
         let Some(name) = self.asks.get(&ask).cloned() else { return };
         let holder = self.locks.get(&name).and_then(|lock| lock.holder.as_ref());
-        let Some(holder) = holder.filter(|holder| holder.ask == ask) else { return };
-        let (session, fence) = (holder.session, holder.fence);
-        let name_told = Name::clone(&name);
-        self.effects.push(Effect::Lost { session, name: name_told, fence, reason });
-        self.release(now, &name, fence);
+        if holder.is_none_or(|holder| holder.ask != ask) {
+            return;
+        }
+        self.lose(now, &name, reason);
+    }
+
+    /// Takes the holder out and tells it.
+    fn lose(&mut self, now: Moment, name: &Name, reason: String) {
+        let holder = self.locks.get(name).and_then(|lock| lock.holder.as_ref());
+        let Some(&Hold { session, fence, .. }) = holder else { return };
+        let told = Name::clone(name);
+        self.effects.push(Effect::Lost { session, name: told, fence, reason });
+        self.release(now, name, fence);
     }
 
     pub(super) fn end_quarantine(&mut self, now: Moment) {

@@ -105,8 +105,8 @@ impl Desk {
     pub fn refused(&mut self, now: Moment, ask: AskId, why: Option<String>) {
         let Some(name) = self.asks.remove(&ask) else { return };
         let lock = self.locks.get_mut(&name).expect("what is asked for is kept");
-        if lock.holder.take_if(|holder| holder.ask == ask).is_some() {
-            self.forget_claim(&name);
+        if let Some(claimed) = lock.holder.take_if(|holder| holder.ask == ask) {
+            self.forget_claim(&name, &claimed);
         }
         let lock = self.locks.get_mut(&name).expect("just seen");
         let outcome = why.map_or(Outcome::Busy, Outcome::Unavailable);

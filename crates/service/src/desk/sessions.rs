@@ -11,6 +11,7 @@ pub(super) struct Session {
     pub(super) good_until: Moment,
     /// Whether the end of the client's process says nothing about what it runs.
     guarded: bool,
+    lease: bool,
     pub(super) waits: Vec<WaitId>,
     pub(super) inside: Vec<Name>,
 }
@@ -26,6 +27,9 @@ pub struct Opening {
     pub client: Client,
     /// Whether what the client runs may outlive the client: its death frees nothing.
     pub guarded: bool,
+    /// Whether it is a lease, which whoever knows its number may renew and end, or a client's own,
+    /// which nobody else may.
+    pub lease: bool,
 }
 
 /// Why there is no new session. Nothing was changed.
@@ -67,12 +71,32 @@ impl Desk {
             ttl,
             good_until: now.after(ttl),
             guarded: opening.guarded,
+            lease: opening.lease,
             waits: Vec::new(),
             inside: Vec::new(),
         };
         self.timers.insert((session.good_until, Timer::Lease(id)));
         self.sessions.insert(id, session);
         Ok((id, ttl))
+    }
+
+    /// A client comes, or comes back: its session is renewed, if it is still good, or opened. Says
+    /// which it is, and for how long it is good from now on.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn come(
+        &mut self,
+        now: Moment,
+        known: SessionId,
+        opening: Opening,
+    ) -> Result<(SessionId, Duration), OpenError> {
+        let own = !self.is_lease(known);
+        match self.renew(now, known).filter(|_| own) {
+            Some(ttl) => Ok((known, ttl)),
+            None => self.open(now, opening),
+        }
     }
 
     /// Renews a session. Says for how long it is good from now on; `None` if it has ended.
@@ -88,9 +112,14 @@ impl Desk {
         Some((session.ttl, session.good_until.since(now)))
     }
 
-    /// All sessions.
-    pub fn session_ids(&self) -> impl Iterator<Item = SessionId> {
-        self.sessions.keys().copied()
+    /// All leases.
+    pub fn leases(&self) -> impl Iterator<Item = SessionId> {
+        self.sessions.iter().filter(|(_, session)| session.lease).map(|(id, _)| *id)
+    }
+
+    /// Whether there is such a lease.
+    pub fn is_lease(&self, id: SessionId) -> bool {
+        self.sessions.get(&id).is_some_and(|session| session.lease)
     }
 
     /// What a session is inside.

@@ -396,7 +396,7 @@ fn after_a_crash_former_holders_claim_theirs_again_and_stay_inside() {
     let mut hall = Hall::after_a_crash(Some(TTL));
     let (one, two) = (hall.open(), hall.open());
     assert!(hall.desk.claim(hall.now, one, b"x", 42));
-    assert!(!hall.desk.claim(hall.now, two, b"x", 43), "it is taken");
+    assert!(!hall.desk.claim(hall.now, two, b"x", 41), "it was inside before");
     hall.settle();
     assert!(hall.desk.verify(hall.now, b"x", 42), "it keeps its fence");
     let next = hall.wait(two);
@@ -410,6 +410,49 @@ fn after_a_crash_former_holders_claim_theirs_again_and_stay_inside() {
     assert!(hall.desk.release(hall.now, b"x", 42));
     hall.settle();
     assert!(hall.fence_of(next).expect("its turn") > 42);
+}
+
+fn is_loss_of(effect: &Effect, who: SessionId, what: u64) -> bool {
+    matches!(effect, Effect::Lost { session, fence, .. } if (*session, *fence) == (who, what))
+}
+
+#[test]
+fn of_two_who_claim_the_later_holder_is_inside_and_the_other_is_told() {
+    let mut hall = Hall::after_a_crash(Some(TTL));
+    let (one, two) = (hall.open(), hall.open());
+    // Its lease may have run out while this was on its way.
+    assert!(hall.desk.claim(hall.now, one, b"x", 42));
+    hall.settle();
+    assert!(hall.desk.claim(hall.now, two, b"x", 43));
+    hall.settle();
+    assert!(!hall.desk.verify(hall.now, b"x", 42));
+    assert!(hall.desk.verify(hall.now, b"x", 43));
+    assert!(hall.was_told(|effect| is_loss_of(effect, one, 42)));
+    assert!(!hall.desk.claim(hall.now, one, b"x", 42));
+    hall.desk.close(hall.now, one);
+    hall.settle();
+    assert!(hall.desk.verify(hall.now, b"x", 43), "the end of the other session frees nothing");
+}
+
+#[test]
+fn a_claim_that_the_node_does_not_accept_is_lost_with_its_own_fence() {
+    let mut hall = Hall::after_a_crash(Some(TTL));
+    let (one, two) = (hall.open(), hall.open());
+    hall.wait(two);
+    assert!(hall.desk.claim(hall.now, one, b"x", 50));
+    assert!(hall.desk.release(hall.now, b"x", 50));
+    hall.settle();
+    hall.answering = false;
+    assert!(hall.desk.claim(hall.now, one, b"x", 42));
+    hall.settle();
+    let ask = hall.asked.pop().expect("the node is asked").0;
+    hall.desk.refused(hall.now, ask, None);
+    hall.settle();
+    assert!(
+        hall.was_told(|effect| is_loss_of(effect, one, 42)),
+        "a client knows by the fence what it has lost"
+    );
+    assert!(!hall.desk.verify(hall.now, b"x", 42));
 }
 
 #[test]

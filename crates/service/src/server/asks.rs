@@ -51,14 +51,12 @@ impl Service {
         how: How,
     ) {
         if let How::Claim(fence) = how {
+            if !self.is_alone() {
+                // It is inside until all members know it, or not at all.
+                let claimed = self.node.claim(name, fence);
+                return core.answered(now, ask, claimed.ok_or(AcquireError::Busy));
+            }
             self.node.raise(fence);
-        }
-        if let How::Claim(fence) = how
-            && self.members.len() > 1
-        {
-            // It is inside until all members know it, or not at all.
-            let claimed = self.node.claim(name, fence);
-            return core.answered(now, ask, claimed.ok_or(AcquireError::Busy));
         }
         let lock = self.node.lock(name);
         let mut asked: Asked = Box::pin(async move {

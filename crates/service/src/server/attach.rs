@@ -49,7 +49,8 @@ pub(super) async fn run(
         Some(Err(_)) | None => return,
     };
     if hello.only_goodbye {
-        service.call(|core, now| core.desk.close(now, SessionId(hello.session)));
+        let session = SessionId(hello.session);
+        service.call(|core, now| !core.desk.is_lease(session) && core.desk.close(now, session));
         let farewell = Answer::Farewell(v1::Farewell {});
         let _ = replies.send(Ok(v1::Reply { answer: Some(farewell) }));
         return;
@@ -60,16 +61,15 @@ pub(super) async fn run(
     let Some(mut attached) = Attached::begin(service, hello, replies) else { return };
     attached.read(requests).await;
     let Attached { service, session, number, .. } = attached;
-    let ours = service.call(|core, now| {
-        let ours = core.clients.get(&session).is_some_and(|client| client.number == number);
-        if ours {
-            core.clients.remove(&session);
+    let last = service.call(|core, now| {
+        let last = core.disconnected(session, number);
+        if last {
             core.desk.detach(now, session);
         }
-        ours
+        last
     });
     if let Some(process) = process
-        && ours
+        && last
         && !guarded
     {
         free_when_dead(&service, session, &process).await;
@@ -107,31 +107,22 @@ impl Attached {
     fn begin(service: Arc<Service>, hello: v1::Hello, replies: Replies) -> Option<Self> {
         let own = Arc::clone(&service);
         let begun = service.call(move |core, now| {
-            let known = SessionId(hello.session);
-            let renewed = core.desk.renew(now, known).map(|ttl| (known, ttl));
-            let opened = match renewed {
-                Some(again) => Ok(again),
-                None => core.desk.open(
-                    now,
-                    Opening {
-                        id: 0,
-                        ttl: Duration::from_millis(hello.ttl_ms),
-                        client: client(hello.client),
-                        guarded: hello.guarded,
-                    },
-                ),
+            let opening = Opening {
+                id: 0,
+                ttl: Duration::from_millis(hello.ttl_ms),
+                client: client(hello.client),
+                guarded: hello.guarded,
+                lease: false,
             };
-            let (session, ttl) = match opened {
-                Ok(opened) => opened,
+            let (session, ttl) = match core.desk.come(now, SessionId(hello.session), opening) {
+                Ok(come) => come,
                 Err(error) => {
                     let _ = replies.send(Err(Status::invalid_argument(error.to_string())));
                     return None;
                 }
             };
-            // A session that is known is inside already wherever it claims to be.
-            let refused = hello.claims.into_iter().filter(|claim| {
-                !core.desk.verify(now, &claim.name, claim.fence)
-                    && !core.desk.claim(now, session, &claim.name, claim.fence)
+            let refused = hello.claims.into_iter().filter(|v1::Claim { name, fence }| {
+                name.len() > mutua_node::MAX_NAME || !core.desk.claim(now, session, name, *fence)
             });
             let welcome = v1::Welcome {
                 session: session.0,
@@ -143,8 +134,8 @@ impl Attached {
             };
             core.streams += 1;
             let number = core.streams;
-            core.clients.insert(session, Connected { replies, number });
-            core.tell(session, Answer::Welcome(welcome));
+            let _ = replies.send(Ok(v1::Reply { answer: Some(Answer::Welcome(welcome)) }));
+            core.clients.entry(session).or_default().push(Connected { replies, number });
             Some((session, number))
         });
         let (session, number) = begun?;
@@ -235,7 +226,7 @@ impl Attached {
             for (id, wait, name) in waits.iter() {
                 let place = core.desk.place(*wait).unwrap_or_default();
                 let place = u32::try_from(place).unwrap_or(u32::MAX);
-                let here = core.holder(now, name);
+                let here = service.holder_here(core, now, name);
                 let others = service.seen_elsewhere(core, now, name);
                 if here.is_none() && others.is_none() && stopped.is_empty() {
                     // The next look is soon, and then it is known.

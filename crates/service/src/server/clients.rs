@@ -2,26 +2,66 @@
 
 use std::time::Duration;
 
-use super::{Core, Replies};
+use super::{Core, Replies, Service};
 use crate::{
     Moment,
     desk::{Client, LockState, Name, Outcome, SessionId, Standing},
     proto::v1::{self, reply::Answer},
 };
 
-/// A client's stream.
+/// A client's stream. It may have come back on another one before the end of this is known, and
+/// what it said on the older one may be heard after what it says on the newer. So it is told
+/// everything on each of them, and reads the one that it has.
 pub(super) struct Connected {
     pub(super) replies: Replies,
-    /// Which stream it is: a client may have come back on a newer one.
+    /// Which stream it is.
     pub(super) number: u64,
+}
+
+impl Service {
+    /// Who of this node is inside.
+    pub(super) fn holder_here(&self, core: &Core, now: Moment, name: &[u8]) -> Option<v1::Entry> {
+        core.desk.holder(now, name).map(|holder| entry(holder, self.shown_name()))
+    }
+
+    /// A lock, as it is sent.
+    pub(super) fn describe(&self, state: LockState) -> v1::Lock {
+        let known = self.node.lock_status(&state.name);
+        let algorithm = known.map(|known| known.algorithm.to_owned()).unwrap_or_default();
+        let entry = |standing| entry(standing, self.shown_name());
+        v1::Lock {
+            name: state.name.to_vec(),
+            holder: state.holder.map(entry),
+            waiting: state.line.into_iter().map(entry).collect(),
+            algorithm,
+            last_fence: state.last_fence,
+            ..Default::default()
+        }
+    }
+
+    /// The node's name, for those who see several.
+    fn shown_name(&self) -> &str {
+        if self.is_alone() { "" } else { &self.name }
+    }
 }
 
 impl Core {
     pub(super) fn tell(&self, session: SessionId, answer: Answer) {
-        if let Some(client) = self.clients.get(&session) {
+        for client in self.clients.get(&session).into_iter().flatten() {
             // A stream that is gone is seen where it is read.
-            let _ = client.replies.send(Ok(v1::Reply { answer: Some(answer) }));
+            let _ = client.replies.send(Ok(v1::Reply { answer: Some(answer.clone()) }));
         }
+    }
+
+    /// A stream has ended. Says whether the client has no other.
+    pub(super) fn disconnected(&mut self, session: SessionId, number: u64) -> bool {
+        let Some(streams) = self.clients.get_mut(&session) else { return false };
+        streams.retain(|client| client.number != number);
+        let last = streams.is_empty();
+        if last {
+            self.clients.remove(&session);
+        }
+        last
     }
 
     pub(super) fn tell_outcome(
@@ -37,8 +77,10 @@ impl Core {
                 let granted = v1::Granted { id, name, fence, waited_ms };
                 return self.tell(session, Answer::Granted(granted));
             }
-            Outcome::Already { .. } => {
-                (v1::Reason::Deadlock, "this session is inside already".to_owned())
+            // A client that comes back may not know it.
+            Outcome::Already { fence } => {
+                let granted = v1::Granted { id, name: name.to_vec(), fence, waited_ms: 0 };
+                return self.tell(session, Answer::Granted(granted));
             }
             Outcome::Busy => (v1::Reason::Busy, "somebody is inside or waits".to_owned()),
             Outcome::TimedOut => (v1::Reason::Timeout, "the time to wait is over".to_owned()),
@@ -49,11 +91,6 @@ impl Core {
         };
         let refused = v1::Refused { id, reason: reason.into(), text, holder };
         self.tell(session, Answer::Refused(refused));
-    }
-
-    /// Who of this node is inside.
-    pub(super) fn holder(&self, now: Moment, name: &[u8]) -> Option<v1::Entry> {
-        self.desk.holder(now, name).map(|holder| entry(holder, &self.node))
     }
 
     pub(super) fn tell_lost(&self, session: SessionId, name: &Name, fence: u64, reason: String) {
@@ -74,7 +111,7 @@ pub(super) fn millis(time: Duration) -> u64 {
 }
 
 /// Somebody, as it is sent.
-pub(super) fn entry(standing: Standing, node: &str) -> v1::Entry {
+fn entry(standing: Standing, node: &str) -> v1::Entry {
     v1::Entry {
         node: node.to_owned(),
         session: standing.session.0,
@@ -87,19 +124,6 @@ pub(super) fn entry(standing: Standing, node: &str) -> v1::Entry {
             command: standing.client.command,
             version: standing.client.version,
         }),
-    }
-}
-
-/// A lock, as it is sent.
-pub(super) fn lock(state: LockState, algorithm: String, node: &str) -> v1::Lock {
-    let entry = |standing| entry(standing, node);
-    v1::Lock {
-        name: state.name.to_vec(),
-        holder: state.holder.map(entry),
-        waiting: state.line.into_iter().map(entry).collect(),
-        algorithm,
-        last_fence: state.last_fence,
-        ..Default::default()
     }
 }
 

@@ -63,9 +63,8 @@ impl Service {
 
     /// What each of the other nodes answers, if it does.
     async fn ask_all(&self, ask: Ask) -> Vec<(String, Option<Answer>)> {
-        let body = v1::Elsewhere { ask: Some(ask) }.encode_to_vec();
-        let answers = self.node.call_all(&body).await.into_iter();
-        answers.map(|(name, answer)| (name, answer.ok().and_then(|body| read(&body)))).collect()
+        let answers = self.node.call_all(&write(ask)).await.into_iter();
+        answers.map(|(name, answer)| (name, read(answer))).collect()
     }
 
     /// The locks of all other nodes, and who does not answer.
@@ -81,8 +80,7 @@ impl Service {
                 locks.extend(page.locks);
                 let Some(last) = last.filter(|_| page.more) else { break };
                 let next = v1::ListRequest { after: Some(last), ..request.clone() };
-                let body = v1::Elsewhere { ask: Some(Ask::List(next)) }.encode_to_vec();
-                answer = self.node.call(&name, &body).await.ok().and_then(|body| read(&body));
+                answer = read(self.node.call(&name, &write(Ask::List(next))).await);
             }
         }
         (locks, unanswered)
@@ -166,7 +164,7 @@ impl Service {
         let wanted = (*fence != 0).then_some(*fence);
         let told = format!("broken by {by}: {reason}");
         let (holder, rest) = self.call(|core, now| {
-            let holder = core.holder(now, name);
+            let holder = self.holder_here(core, now, name);
             (holder, core.desk.break_grant(now, name, wanted, told))
         });
         let Some(rest) = rest else { return v1::BreakResponse::default() };
@@ -180,18 +178,18 @@ impl Service {
         self: &Arc<Self>,
         mut request: v1::BreakRequest,
     ) -> Result<v1::BreakResponse, Status> {
+        if request.fence == 0 && !self.is_alone() {
+            // One is taken out, and not who gets in at the next node while this is on its way.
+            let lock = self.show(&Name::from(&*request.name)).await;
+            let Some(holder) = lock.holder else {
+                let what = "whether anybody is inside is not known, and nothing was broken";
+                return all_answered(what, &lock.unanswered).map(|()| v1::BreakResponse::default());
+            };
+            request.fence = holder.fence;
+        }
         let here = self.break_here(&request);
         if here.broken.is_some() || self.is_alone() {
             return Ok(here);
-        }
-        let what = "whether anybody is inside is not known, and nothing was broken";
-        if request.fence == 0 {
-            let lock = self.show(&Name::from(&*request.name)).await;
-            let Some(holder) = lock.holder else {
-                return all_answered(what, &lock.unanswered).map(|()| here);
-            };
-            // One is taken out, and not who gets in at the next node while this is on its way.
-            request.fence = holder.fence;
         }
         let mut unanswered = Vec::new();
         for (name, answer) in self.ask_all(Ask::Break(request)).await {
@@ -240,7 +238,7 @@ impl Service {
 
     /// Who keeps somebody out, as far as that is known soon.
     pub(super) async fn holder_anywhere(self: &Arc<Self>, name: &Name) -> Option<v1::Entry> {
-        let here = self.call(|core, now| core.holder(now, name));
+        let here = self.call(|core, now| self.holder_here(core, now, name));
         if here.is_some() || self.is_alone() {
             return here;
         }
@@ -264,8 +262,12 @@ fn only(name: &Name) -> v1::ListRequest {
     v1::ListRequest { prefix: name.to_vec(), exact: true, after: None }
 }
 
-fn read(body: &[u8]) -> Option<Answer> {
-    v1::FromElsewhere::decode(body).ok().and_then(|answer| answer.answer)
+fn write(ask: Ask) -> Vec<u8> {
+    v1::Elsewhere { ask: Some(ask) }.encode_to_vec()
+}
+
+fn read(answer: Result<Vec<u8>, String>) -> Option<Answer> {
+    v1::FromElsewhere::decode(&*answer.ok()?).ok()?.answer
 }
 
 fn all_answered(what: &str, unanswered: &[String]) -> Result<(), Status> {

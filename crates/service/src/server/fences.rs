@@ -8,9 +8,9 @@
 //! lost together can make fences step back.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::FileExt,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -44,11 +44,9 @@ impl Fences {
     }
 
     fn open_at(directory: &Path, now: SystemTime) -> io::Result<(Self, u64)> {
-        let path = directory.join("fences");
-        let mut options = fs::OpenOptions::new();
-        let options = options.create(true).read(true).write(true).truncate(false).mode(0o600);
-        let mut fences = Self { file: options.open(&path)?, below: 0 };
-        let last = fs::read_to_string(&path)?.trim().parse().unwrap_or(0);
+        let (file, text) = super::record(&directory.join("fences"))?;
+        let mut fences = Self { file, below: 0 };
+        let last = text.trim().parse().unwrap_or(0);
         let first = of_clock(now).max(on_time(last));
         fences.set_aside(first)?;
         Ok((fences, first))
@@ -84,7 +82,7 @@ fn on_time(fence: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::{path::Path, time::Duration};
+    use std::{fs, path::Path, time::Duration};
 
     use super::*;
 

@@ -97,6 +97,7 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     service.node.answer_calls(move |body| {
         answering.upgrade().map(|service| service.answer_elsewhere(body)).unwrap_or_default()
     });
+    // A desk that has nothing to wait for wants the node to join at once.
     service.call(|_, _| ());
     let mut tasks = JoinSet::new();
     tasks.spawn(Arc::clone(&service).keep_time());
@@ -176,8 +177,9 @@ async fn claim(socket: &Path) -> Result<UnixListener, ServeError> {
 fn only_ours(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>> {
     let own = rustix::process::geteuid().as_raw();
     UnixListenerStream::new(listener).filter(move |stream| {
-        let peer = stream.as_ref().ok().and_then(|stream| stream.peer_cred().ok());
-        peer.is_none_or(|peer| peer.uid() == own || peer.uid() == 0)
+        let known = stream.as_ref().map(place::owner);
+        // What cannot be accepted is none, and is told by the listener.
+        known.map_or(true, |peer| peer.is_ok_and(|peer| peer == own || peer == 0))
     })
 }
 
@@ -198,15 +200,9 @@ fn service(
     let settings =
         Settings { member: u16::try_from(member).unwrap_or_default(), ..Settings::default() };
     let data = &options.node.data;
-    let opened = Memory::open(data, options.node.insecure);
-    let (memory, unclean) = opened
-        .and_then(|(memory, unclean)| {
-            let marked = options.idle.and_then(|_| place::longest_mark(&options.socket));
-            let longest = unclean.max(marked);
-            memory.write(longest.unwrap_or_default())?;
-            Ok((memory, longest))
-        })
-        .map_err(forgetful(data))?;
+    let marked = options.idle.and_then(|_| place::longest_mark(&options.socket));
+    let opened = Memory::open(data, options.node.insecure, marked);
+    let (memory, unclean) = opened.map_err(forgetful(data))?;
     // The hasher's keys are random in every process.
     let seed = RandomState::new().hash_one(std::process::id());
     let now = crate::now();
@@ -217,7 +213,6 @@ fn service(
         clients: Default::default(),
         watched: Default::default(),
         seen: Default::default(),
-        node: if members.len() > 1 { name.clone() } else { String::new() },
         memory,
         fences,
         revision: 0,

@@ -8,7 +8,7 @@
 use std::{
     fs::{self, File},
     io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::FileExt,
     path::Path,
     time::Duration,
 };
@@ -19,19 +19,22 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// The memory in this directory, and the longest lease that may be out there. Clients on other
-    /// machines outlive this one, so `remote` looks at no start of it.
+    /// The memory in this directory, and the longest lease that may be out there: one that is
+    /// written there, or `marked`. Clients on other machines outlive this one, so `remote` looks at
+    /// no start of it.
     ///
     /// # Errors
     ///
     /// If it cannot be read or made: nothing may be granted then.
-    pub(super) fn open(directory: &Path, remote: bool) -> io::Result<(Self, Option<Duration>)> {
+    pub(super) fn open(
+        directory: &Path,
+        remote: bool,
+        marked: Option<Duration>,
+    ) -> io::Result<(Self, Option<Duration>)> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let path = directory.join("leases");
-        let mut options = fs::OpenOptions::new();
-        let options = options.create(true).read(true).write(true).truncate(false).mode(0o600);
-        let memory = Self { file: options.open(&path)?, boot: boot.trim().to_owned() };
-        let longest = memory.read(&fs::read_to_string(&path)?, remote);
+        let (file, text) = super::record(&directory.join("leases"))?;
+        let memory = Self { file, boot: boot.trim().to_owned() };
+        let longest = memory.read(&text, remote).max(marked);
         // Written once here, it has its room on the disk.
         memory.write(longest.unwrap_or_default())?;
         Ok((memory, longest))
@@ -64,7 +67,15 @@ mod tests {
     use super::Memory;
 
     fn open(place: &Path, remote: bool) -> (Memory, Option<Duration>) {
-        Memory::open(place, remote).expect("opened")
+        Memory::open(place, remote, None).expect("opened")
+    }
+
+    #[test]
+    fn who_left_a_mark_is_remembered_though_nothing_was_written() {
+        let place = tempfile::tempdir().expect("a directory");
+        let marked = Some(Duration::from_secs(3));
+        assert_eq!(Memory::open(place.path(), false, marked).expect("opened").1, marked);
+        assert_eq!(open(place.path(), false).1, marked);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio_stream::{
 };
 use tonic::{Request, Response, Status, Streaming, transport::server::UdsConnectInfo};
 
-use super::{Service, attach, clients::lock, etcd::key};
+use super::{Service, attach, etcd::key};
 use crate::{
     desk::{Name, Outcome, Patience, SessionId},
     proto::v1::{self, locks_server::Locks},
@@ -68,7 +68,12 @@ impl Locks for Own {
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
         let v1::ReleaseRequest { name, fence } = request.into_inner();
-        let held = self.0.call(|core, now| core.desk.release(now, &name, fence));
+        let held = self.0.call(|core, now| {
+            // What a client's own session is inside of is freed on its own stream.
+            let holder = core.desk.holder(now, &name);
+            let lease = holder.is_some_and(|holder| core.desk.is_lease(holder.session));
+            lease && core.desk.release(now, &name, fence)
+        });
         Ok(Response::new(v1::ReleaseResponse { held }))
     }
 
@@ -136,12 +141,6 @@ impl Service {
         let mut core = self.lock();
         let watched = core.watched.entry(Name::clone(name));
         watched.or_insert_with(|| watch::channel(()).0).subscribe()
-    }
-
-    pub(super) fn describe(&self, state: crate::desk::LockState) -> v1::Lock {
-        let known = self.node.lock_status(&state.name);
-        let algorithm = known.map(|known| known.algorithm.to_owned()).unwrap_or_default();
-        lock(state, algorithm, if self.is_alone() { "" } else { &self.name })
     }
 }
 

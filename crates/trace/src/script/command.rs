@@ -2,7 +2,7 @@
 
 use mutua_algorithms::{NodeId, Timer};
 
-use super::names::{Names, parse_number, parse_timer};
+use super::names::{Names, parse_name, parse_number};
 use crate::Which;
 
 /// A step to be taken.
@@ -92,7 +92,7 @@ impl Command {
             }
             ["crash", who] => Self::Crash(names.process(who)?),
             ["restart", who] => Self::Restart(names.process(who)?),
-            ["timeout", who, timer] => Self::Timeout(names.process(who)?, parse_timer(timer)?),
+            ["timeout", who, timer] => Self::Timeout(names.process(who)?, parse_name(timer)?),
             ["move", "all"] => Self::MoveAll,
             ["move", who @ ..] if !who.is_empty() => Self::Move(names.processes(who)?),
             words => return Err(format!("`{}` is no step of a script", words.join(" "))),

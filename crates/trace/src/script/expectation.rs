@@ -2,7 +2,7 @@
 
 use mutua_algorithms::{NodeId, Phase, Timer};
 
-use super::names::{Names, parse_flags, parse_number, parse_timer};
+use super::names::{Names, parse_flags, parse_name, parse_number};
 use crate::Which;
 
 /// Something that must be so at this point of a script.
@@ -90,7 +90,7 @@ impl Expectation {
             [property, "violated"] => Self::Violated(watched(property)?, true),
             [property, "kept"] => Self::Violated(watched(property)?, false),
             ["coordinator", who] => Self::Coordinator(names.process(who)?),
-            ["timer", who, timer] => Self::Timer(names.process(who)?, parse_timer(timer)?),
+            ["timer", who, timer] => Self::Timer(names.process(who)?, parse_name(timer)?),
             ["flags", flags @ ..] => Self::Flags(parse_flags(flags)?),
             ["privileged", who @ ..] => Self::Privileged(names.processes(who)?),
             [who, rest @ ..] => Self::parse_of(names.process(who)?, rest, names)?,

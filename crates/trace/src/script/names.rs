@@ -1,6 +1,8 @@
 //! Reading and writing the words of a script.
 
-use mutua_algorithms::{NodeId, Timer};
+use std::str::FromStr;
+
+use mutua_algorithms::{NodeId, UnknownName};
 
 use crate::{Which, describe::shortened};
 
@@ -75,10 +77,7 @@ pub(super) fn parse_flags(words: &[&str]) -> Result<Vec<u32>, String> {
     words.iter().map(flag).collect()
 }
 
-pub(super) fn parse_timer(word: &str) -> Result<Timer, String> {
-    let timers = [Timer::Answer, Timer::Announcement, Timer::Look];
-    let found = timers.into_iter().find(|timer| timer.word() == word);
-    found.ok_or_else(|| {
-        format!("there is no timer `{word}`; there are {}", timers.map(Timer::word).join(", "))
-    })
+/// Reads what is one of a few with a name.
+pub(super) fn parse_name<T: FromStr<Err = UnknownName>>(name: &str) -> Result<T, String> {
+    name.parse().map_err(|unknown: UnknownName| unknown.to_string())
 }

@@ -1,10 +1,8 @@
 //! The head of a script: which system is played.
 
-use mutua_algorithms::{
-    Links, NodeId, QuorumKind, SetsOf, Setup, Start, StartError, Topology, registry,
-};
+use mutua_algorithms::{Links, NodeId, SetsOf, Setup, Start, StartError, Topology, registry};
 
-use super::names::{Names, parse_flags};
+use super::names::{Names, parse_flags, parse_name};
 
 /// The system that a script plays: an algorithm, who takes part, how it starts.
 #[derive(Clone, Debug)]
@@ -70,12 +68,12 @@ impl System {
                     self.setup.settings.parse(option).map_err(|error| error.to_string())?;
                 }
             }
-            ["topology", shape] => self.setup.topology = parse_topology(shape)?,
+            ["topology", shape] => self.setup.topology = parse_name(shape)?,
             ["edges", edges @ ..] => {
                 let edges = edges.iter().map(|edge| parse_edge(edge, names));
                 self.setup.topology = Topology::Edges(edges.collect::<Result<_, _>>()?);
             }
-            ["quorums", kind] => self.setup.quorums = parse_quorums(kind)?,
+            ["quorums", kind] => self.setup.quorums = parse_name(kind)?,
             ["holder", who] => self.setup.holder = node(who)?,
             ["inside", who] => {
                 self.setup.holder = node(who)?;
@@ -85,9 +83,7 @@ impl System {
             ["crashed", who @ ..] if !who.is_empty() => {
                 self.setup.crashed = names.processes(who)?
             }
-            ["links", "fifo"] => self.links = Some(Links::Fifo),
-            ["links", "any"] => self.links = Some(Links::Any),
-            ["links", other] => return Err(format!("links are `fifo` or `any`, not `{other}`")),
+            ["links", kind] => self.links = Some(parse_name(kind)?),
             ["flags", flags @ ..] => self.flags = Some(parse_flags(flags)?),
             ["asks", of, whom @ ..] => {
                 let (of, members) = parse_set(of, whom, names)?;
@@ -130,7 +126,7 @@ impl System {
             lines.push(topology_text(&self.setup.topology, names));
         }
         if self.setup.quorums != plain.quorums {
-            lines.push(format!("quorums {}", quorums_word(self.setup.quorums)));
+            lines.push(format!("quorums {}", self.setup.quorums.name()));
         }
         let holder = names.name(self.setup.holder);
         match (self.setup.inside, self.setup.holder == plain.holder) {
@@ -144,7 +140,7 @@ impl System {
         if !self.setup.crashed.is_empty() {
             lines.push(format!("crashed {}", names.list(&self.setup.crashed)));
         }
-        lines.extend(self.links.map(|links| format!("links {}", links_word(links))));
+        lines.extend(self.links.map(|links| format!("links {}", links.name())));
         if let Some(flags) = &self.flags {
             let flags: Vec<_> = flags.iter().map(u32::to_string).collect();
             lines.push(format!("flags {}", flags.join(" ")));
@@ -207,47 +203,14 @@ fn parse_edge(edge: &str, names: Names<'_>) -> Result<(NodeId, NodeId), String> 
     Ok((names.process(a)?, names.process(b)?))
 }
 
-fn parse_topology(shape: &str) -> Result<Topology, String> {
-    match (shape, shape.strip_prefix("kary:").map(str::parse)) {
-        ("line", _) => Ok(Topology::Line),
-        ("star", _) => Ok(Topology::Star),
-        ("binary", _) => Ok(Topology::Binary),
-        (_, Some(Ok(degree))) if degree > 0 => Ok(Topology::Kary(degree)),
-        _ => Err(format!("a topology is line, star, binary or kary:K, not `{shape}`")),
-    }
-}
-
 fn topology_text(topology: &Topology, names: Names<'_>) -> String {
     match topology {
-        Topology::Line => "topology line".to_owned(),
-        Topology::Star => "topology star".to_owned(),
-        Topology::Binary => "topology binary".to_owned(),
-        Topology::Kary(degree) => format!("topology kary:{degree}"),
+        shape @ (Topology::Line | Topology::Star | Topology::Binary | Topology::Kary(_)) => {
+            format!("topology {}", shape.name())
+        }
         Topology::Edges(edges) => {
             let edge = |&(a, b): &(NodeId, NodeId)| format!("{}-{}", names.name(a), names.name(b));
             format!("edges {}", edges.iter().map(edge).collect::<Vec<_>>().join(" "))
         }
-    }
-}
-
-fn parse_quorums(kind: &str) -> Result<QuorumKind, String> {
-    let kinds = [QuorumKind::Grid, QuorumKind::Plane, QuorumKind::Majority, QuorumKind::Tree];
-    let found = kinds.into_iter().find(|&known| quorums_word(known) == kind);
-    found.ok_or_else(|| format!("quorums are grid, plane, majority or tree, not `{kind}`"))
-}
-
-fn quorums_word(kind: QuorumKind) -> &'static str {
-    match kind {
-        QuorumKind::Grid => "grid",
-        QuorumKind::Plane => "plane",
-        QuorumKind::Majority => "majority",
-        QuorumKind::Tree => "tree",
-    }
-}
-
-fn links_word(links: Links) -> &'static str {
-    match links {
-        Links::Any => "any",
-        Links::Fifo => "fifo",
     }
 }

@@ -9,8 +9,8 @@ use mutua_checker::{
 };
 use serde_json::{Value, json};
 
-use super::{Arguments, progress::Line, write_counterexamples};
-use crate::{exit::usage, out};
+use super::{Arguments, failed, progress::Line, write_counterexamples};
+use crate::out;
 
 /// Goes through the table. Exit code 0: everything is as expected, the controls included.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -85,7 +85,7 @@ fn check_row(row: Row, arguments: &Arguments) -> Result<Option<Checked>> {
         task.limits = arguments.limits(task.limits);
         let mut check = |task: &Task| {
             mutua_checker::check(task, &mut |now| line.show(now))
-                .map_err(|error| usage(format!("{}: {error}", task.words())))
+                .map_err(|error| failed(error).context(task.words()))
         };
         let report = check(&task)?;
         if let Some(directory) = &arguments.counterexamples {

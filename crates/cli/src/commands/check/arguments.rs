@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::{
+    Args, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use mutua_algorithms::{Claim, Kind, Links, NodeId};
 use mutua_checker::{Faults, Limits, Reduction, System, Task, Timers, Walks, checkable};
 
@@ -37,8 +40,8 @@ pub(crate) struct Arguments {
     contenders: Option<String>,
 
     /// What the links do; without it, what the algorithm asks for.
-    #[arg(long)]
-    links: Option<LinksArgument>,
+    #[arg(long, value_parser = links())]
+    links: Option<Links>,
 
     /// When timers run out: only between messages, or at any time.
     #[arg(long, default_value = "bounded")]
@@ -129,10 +132,10 @@ pub(crate) struct Arguments {
     pub(crate) json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LinksArgument {
-    Fifo,
-    Any,
+/// Links by their names.
+fn links() -> impl TypedValueParser<Value = Links> {
+    let names = Links::ALL.iter().map(|links| links.name());
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Links>())
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -156,10 +159,7 @@ impl Arguments {
         setup.crashed = self.crashed.iter().copied().map(NodeId).collect();
         let mut system = System::new(setup, self.entries);
         system.contenders = self.contenders.as_deref().map(parse_contenders).transpose()?;
-        system.links = self.links.map(|links| match links {
-            LinksArgument::Fifo => Links::Fifo,
-            LinksArgument::Any => Links::Any,
-        });
+        system.links = self.links;
         system.timers = match self.timers {
             TimersArgument::Bounded => Timers::Bounded,
             TimersArgument::Any => Timers::Any,

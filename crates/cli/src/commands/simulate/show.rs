@@ -133,9 +133,7 @@ fn structure(about: &About, plan: &Plan) -> Vec<String> {
         setup.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
     match about.structure {
         Structure::Tree => parts.push(format!("tree {}", system::show_topology(&setup.topology))),
-        Structure::Quorums => {
-            parts.push(format!("quorums {}", system::show_quorums(setup.quorums)))
-        }
+        Structure::Quorums => parts.push(format!("quorums {}", setup.quorums.name())),
         Structure::Complete | Structure::Ring | Structure::Sets => {}
     }
     parts
