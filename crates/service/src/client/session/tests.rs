@@ -374,6 +374,20 @@ fn no_answer_makes_a_lease_good_again_that_has_run_out() {
 }
 
 #[test]
+fn a_grant_that_comes_twice_is_none_to_who_has_lost_it() {
+    let (mut session, good_until) = inside(Moment::from_nanos(1));
+    let lost = v1::Lost { fence: FENCE, ..Default::default() };
+    let before = good_until.before(Duration::from_secs(9));
+    session.heard(before, Answer::Lost(lost));
+    session.take_effects();
+    let granted = v1::Granted { id: 1, fence: FENCE, ..Default::default() };
+    session.heard(before, Answer::Granted(granted));
+    session.heard(before, Answer::Renewed(v1::Renewed { number: 1, good_for_ms: 10_000 }));
+    let told = tells(&mut session);
+    assert!(told.is_empty(), "{told:?}");
+}
+
+#[test]
 fn a_lease_that_has_run_out_is_not_claimed() {
     let (mut session, good_until) = inside(Moment::from_nanos(1));
     let before = good_until.before(Duration::from_secs(1));
