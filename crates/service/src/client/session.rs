@@ -361,7 +361,7 @@ impl Session {
             // The session has ended, and the next word says so.
             return;
         }
-        // What is said later counts, though it may be sooner than what was asked for or said before.
+        // What is said last counts, though it may be sooner than what was asked for or said before.
         self.ttl = Duration::from_millis(good_for_ms);
         self.good_until = sent.after(self.ttl);
         self.renew_at = self.renew_at.min(sent.after(self.ttl / 3));

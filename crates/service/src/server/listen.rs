@@ -159,9 +159,6 @@ async fn start(options: &Options) -> Result<(Node, Option<Fences>), ServeError> 
     let node = Node::start(options.node.clone()).await?;
     // It needs nobody else, so it is ready in a moment, and nobody is told to wait for it.
     node.ready().await;
-    if options.idle.is_none() {
-        return Ok((node, None));
-    }
     let data = &options.node.data;
     let (fences, first) = Fences::open(data).map_err(forgetful(data))?;
     node.raise(first);
@@ -219,11 +216,11 @@ fn service(
         Settings { member: u16::try_from(member).unwrap_or_default(), ..Settings::default() };
     let data = &options.node.data;
     let marked = options.idle.and_then(|_| place::longest_mark(&options.socket));
-    let opened = Memory::open(data, options.node.insecure, marked);
+    let now = crate::now();
+    let opened = Memory::open(data, now, options.node.insecure, marked);
     let (memory, unclean) = opened.map_err(forgetful(data))?;
     // The hasher's keys are random in every process.
     let seed = RandomState::new().hash_one(std::process::id());
-    let now = crate::now();
     let core = Core {
         desk: Desk::new(now, settings, unclean, u32::try_from(seed >> 32).unwrap_or_default()),
         asks: Default::default(),
@@ -292,7 +289,8 @@ impl Service {
                 core.look_at_guards(now);
                 core.desk.tick(now);
                 core.desk.forget_leases(now);
-                core.idle_since.map(|since| now.since(since))
+                let idle = core.idle_since.filter(|_| !core.is_watched());
+                idle.map(|since| now.since(since))
             });
             let Some(idle) = options.idle else { continue };
             let gone = inode(&options.socket) != bound;
