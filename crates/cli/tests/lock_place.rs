@@ -113,9 +113,13 @@ fn a_full_disk_does_not_keep_the_next_node_from_starting_under_a_holder() {
     };
     let mut holder = inside(&mut holder);
     // Asked where the full disk is: elsewhere there would be room for a node.
-    let show = format!("exec nsenter -m -t {} {} show --json x", holder.id(), place.mutua());
+    let ask = |text: &str| {
+        let text = format!("exec nsenter -m -t {} {} {text}", holder.id(), place.mutua());
+        place.shell(&text)
+    };
     let token = || {
-        let output = place.shell(&show).stderr(Stdio::null()).output().expect("run");
+        let mut show = ask("show --json x");
+        let output = show.stderr(Stdio::null()).output().expect("run");
         token_in(&String::from_utf8_lossy(&output.stdout))
     };
     let before = token().expect("somebody is inside");
@@ -126,7 +130,10 @@ fn a_full_disk_does_not_keep_the_next_node_from_starting_under_a_holder() {
     kill("-KILL", node);
     wait_for("the next node", || ![0, node].contains(&place.node_pid()));
     wait_for("it to know the holder", || token().as_ref() == Some(&before));
-    assert_eq!(let_go(&mut holder), Some(0));
+    // Nor does a log that cannot be written keep it from its work.
+    let (code, text) = said(&mut ask("break x --reason full --yes"));
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(holder.wait().expect("ended").code(), Some(79));
 }
 
 #[test]
@@ -339,4 +346,19 @@ fn the_page_of_the_manual_says_how_a_lock_is_taken() {
     assert!(page.contains("[-w|--wait TIME]"), "{page}");
     assert_eq!(page.matches("[--json]").count(), 1, "{page}");
     assert!(page.contains("[-- COMMAND...]"), "{page}");
+}
+
+#[test]
+fn a_configured_node_leaves_alone_what_is_no_socket() {
+    let place = Place::new();
+    let (config, socket) = (place.path().join("one.toml"), place.path().join("data.txt"));
+    let text = "cluster = \"one\"\nnode = \"a\"\ndata = \"one\"\n[[members]]\nname = \"a\"\n\
+                address = \"127.0.0.1:0\"\n";
+    fs::write(&config, text).expect("written");
+    fs::write(&socket, "not ours").expect("written");
+    let words = ["node", "--config", config.to_str().expect("text"), "--socket"];
+    let (code, text) = said(place.command(&words).arg(&socket));
+    assert_eq!(code, Some(78), "{text}");
+    assert!(text.contains("no socket"), "{text}");
+    assert_eq!(fs::read(&socket).expect("there"), b"not ours");
 }

@@ -27,7 +27,7 @@ use tokio_stream::{
 };
 use tonic::transport::{Server, server::Router};
 
-use super::{Core, Fences, Memory, Service, etcd::Etcd, own::Own};
+use super::{Core, Fences, Memory, Service, etcd::Etcd, log, own::Own};
 use crate::{
     Moment,
     desk::{Desk, Settings},
@@ -200,7 +200,7 @@ fn only_ours(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream
 
 async fn serve_on(serving: impl Future<Output = Result<(), tonic::transport::Error>>) {
     if let Err(error) = serving.await {
-        eprintln!("mutua: a listener ended: {error}");
+        log(format_args!("a listener ended: {error}"));
     }
 }
 
