@@ -18,8 +18,9 @@ pub use listen::{Options, ServeError, serve};
 
 use std::{
     collections::HashMap,
+    fmt,
     fs::File,
-    io::{self, Read},
+    io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -79,6 +80,11 @@ enum Waiter {
     Call { caller: oneshot::Sender<Outcome>, name: Name },
     /// A client's stream, where it has this number.
     Client { id: u64, session: SessionId, name: Name },
+}
+
+/// Tells whoever reads the log. It may be where there is no room for it, which must end nothing.
+fn log(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "mutua: {text}");
 }
 
 /// A file of one record, private to the user, to be written over in place, and what it says.
@@ -189,7 +195,7 @@ impl Service {
 
     /// The grant that something was to be written for must not be told to anybody.
     fn end_without(&self, why: &str) -> ! {
-        eprintln!("mutua: {why}; so the node ends");
+        log(format_args!("{why}; so the node ends"));
         self.node.halt();
         std::process::exit(70);
     }

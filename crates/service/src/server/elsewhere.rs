@@ -13,7 +13,7 @@ use mutua_node::MAX_CALL;
 use prost::Message;
 use tonic::Status;
 
-use super::{Core, Service, clients::millis};
+use super::{Core, Service, clients::millis, log};
 use crate::{
     Moment,
     desk::Name,
@@ -172,7 +172,8 @@ impl Service {
         });
         let Some(rest) = rest else { return v1::BreakResponse::default() };
         let fence = holder.as_ref().map_or(0, |holder| holder.fence);
-        eprintln!("mutua: {} with fence {fence} was broken by {by}: {reason}", name.escape_ascii());
+        let name = name.escape_ascii();
+        log(format_args!("{name} with fence {fence} was broken by {by}: {reason}"));
         v1::BreakResponse { broken: holder, quarantine_ms: millis(rest) }
     }
 

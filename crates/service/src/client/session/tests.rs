@@ -173,7 +173,7 @@ impl Stage {
                 if dead {
                     std::future::pending::<()>().await;
                 }
-                connect(&endpoint).await
+                connect(&endpoint).await.map_err(|error| error.to_string())
             })
         });
         let wish = Wish {
