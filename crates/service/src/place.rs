@@ -46,12 +46,15 @@ fn user() -> String {
 
 /// The kernel's name for a place of this user. A path may be longer than a name, so it is digested.
 fn kernel_name(socket: &Path) -> String {
+    format!("mutua:{}:{:016x}", user(), digest(socket))
+}
+
+fn digest(socket: &Path) -> u64 {
     let bytes = socket.as_os_str().as_encoded_bytes();
     // FNV-1a: the same in every version.
-    let digest = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("mutua:{}:{digest:016x}", user())
+    })
 }
 
 /// Takes the kernel's name; `AddrInUse` if another process has it.
@@ -89,9 +92,10 @@ pub(crate) fn owner(stream: &UnixStream) -> io::Result<u32> {
 #[derive(Debug)]
 pub(crate) struct Mark(#[expect(dead_code, reason = "its name is all that counts")] UnixListener);
 
-/// What all marks of a place begin with.
+/// What all marks of a place begin with, whoever leaves them.
 fn inside(socket: &Path) -> String {
-    format!("{}:inside:", kernel_name(socket))
+    let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+    format!("mutua:inside:{:016x}:", digest(&socket))
 }
 
 impl Mark {
@@ -108,7 +112,7 @@ impl Mark {
     }
 }
 
-/// The longest lease of this user's processes that are inside, by their marks.
+/// The longest lease of this user's and of root's processes that are inside, by their marks.
 pub(crate) fn longest_mark(socket: &Path) -> Option<Duration> {
     let list = fs::read_to_string("/proc/net/unix").ok()?;
     let prefix = inside(socket);
@@ -123,8 +127,8 @@ pub(crate) fn longest_mark(socket: &Path) -> Option<Duration> {
     leases.max()
 }
 
-/// Whether a name is one of this user's: anybody can have any name. If that cannot be known now, it
-/// is taken to be.
+/// Whether a name is one of this user's, or of root's: anybody can have any name. If that cannot be
+/// known now, it is taken to be.
 fn is_ours(name: &str) -> bool {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let look = || {
@@ -133,7 +137,7 @@ fn is_ours(name: &str) -> bool {
         owner(&UnixStream::from_std(socket.into())?)
     };
     match look() {
-        Ok(owner) => owner == geteuid().as_raw(),
+        Ok(owner) => owner == geteuid().as_raw() || owner == 0,
         Err(error) => error.kind() != io::ErrorKind::ConnectionRefused,
     }
 }
