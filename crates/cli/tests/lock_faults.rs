@@ -166,7 +166,7 @@ fn tokens_grow_though_the_node_and_its_directory_are_lost_again_and_again() {
 }
 
 fn token(state: &str) -> Option<String> {
-    state.split("\"token\":").nth(1)?.split([',', '}']).next().map(str::to_owned)
+    state.split("\"token\":\"").nth(1)?.split('"').next().map(str::to_owned)
 }
 
 #[test]

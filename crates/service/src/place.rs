@@ -33,20 +33,19 @@ use tokio::net::UnixStream;
 /// What `/proc/self/ns/user` leads to where no container has given out user ids of its own.
 const FIRST_NAMESPACE: &str = "user:[4026531837]";
 
-/// A user, as the kernel knows it: a container may have a user of the same number, whom somebody
-/// else is outside.
-fn user() -> String {
-    let user = geteuid().as_raw();
+/// Which users these are: a container may have one of the same number, whom somebody else is
+/// outside.
+fn namespace() -> String {
     let namespace = fs::read_link("/proc/self/ns/user").unwrap_or_default();
     match namespace.to_str() {
-        None | Some("" | FIRST_NAMESPACE) => user.to_string(),
-        Some(namespace) => format!("{user}@{namespace}"),
+        None | Some("" | FIRST_NAMESPACE) => String::new(),
+        Some(namespace) => format!("@{namespace}"),
     }
 }
 
 /// The kernel's name for a place of this user. A path may be longer than a name, so it is digested.
 fn kernel_name(socket: &Path) -> String {
-    format!("mutua:{}:{:016x}", user(), digest(socket))
+    format!("mutua:{}{}:{:016x}", geteuid().as_raw(), namespace(), digest(socket))
 }
 
 fn digest(socket: &Path) -> u64 {
@@ -92,10 +91,10 @@ pub(crate) fn owner(stream: &UnixStream) -> io::Result<u32> {
 #[derive(Debug)]
 pub(crate) struct Mark(#[expect(dead_code, reason = "its name is all that counts")] UnixListener);
 
-/// What all marks of a place begin with, whoever leaves them.
+/// What all marks of a place begin with, whichever user leaves them.
 fn inside(socket: &Path) -> String {
     let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
-    format!("mutua:inside:{:016x}:", digest(&socket))
+    format!("mutua:inside{}:{:016x}:", namespace(), digest(&socket))
 }
 
 impl Mark {
