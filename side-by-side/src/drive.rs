@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{ErrorKind, Write},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -72,6 +72,7 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
             place.display()
         ),
     }
+    mend(&results)?;
     let left = left(options, &systems, &read_pieces(&results)?);
     let over = || options.at_most.is_some_and(|most| begun.elapsed().as_secs() >= most);
     let mut complete = true;
@@ -172,8 +173,41 @@ async fn measure_halves(quick: bool) -> Result<Halves> {
 
 fn append(path: &Path, piece: &Piece) -> Result<()> {
     let mut file = fs::File::options().create(true).append(true).open(path)?;
-    writeln!(file, "{}", serde_json::to_string(piece)?)?;
+    let line = serde_json::to_string(piece)? + "\n";
+    file.write_all(line.as_bytes())?;
     Ok(())
+}
+
+/// Takes a last line off the file that was not written to its end, since the next one would be
+/// added to it.
+fn mend(path: &Path) -> Result<()> {
+    let bytes = read_bytes(path)?;
+    let (whole, torn) = torn(&bytes);
+    if !torn.is_empty() {
+        let file = fs::File::options().write(true).open(path)?;
+        file.set_len(whole.len() as u64)?;
+        say_torn(path, torn);
+    }
+    Ok(())
+}
+
+/// The lines that were written to their end, and what follows them.
+fn torn(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+    bytes.split_at(end)
+}
+
+fn say_torn(path: &Path, torn: &[u8]) {
+    let (path, length) = (path.display(), torn.len());
+    eprintln!("{path}: the last line was not written to its end; its {length} bytes are dropped");
+}
+
+/// All of a file; nothing if there is none.
+fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        read => read.with_context(|| format!("cannot read {}", path.display())),
+    }
 }
 
 fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
@@ -181,9 +215,54 @@ fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
     Ok(())
 }
 
-/// What earlier runs have left; none if there is no file.
+/// What earlier runs have left; none if there is no file. A last line that was not written to its
+/// end is left out.
 pub(crate) fn read_pieces(path: &Path) -> Result<Vec<Piece>> {
-    let Ok(text) = fs::read_to_string(path) else { return Ok(Vec::new()) };
-    let parse = |line| serde_json::from_str(line).context("results of another version");
-    text.lines().map(parse).collect()
+    let bytes = read_bytes(path)?;
+    let (whole, torn) = torn(&bytes);
+    if !torn.is_empty() {
+        say_torn(path, torn);
+    }
+    let lines = whole.split_inclusive(|&byte| byte == b'\n');
+    let parse = |line| serde_json::from_slice(line).context("results of another version");
+    lines.map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(system: &str) -> Piece {
+        Piece { system: system.to_owned(), ..Piece::default() }
+    }
+
+    #[test]
+    fn a_run_that_was_torn_off_in_a_line_goes_on_before_it() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("results.jsonl");
+        let systems = || -> Vec<_> {
+            let pieces = read_pieces(&path).expect("they can be read");
+            pieces.into_iter().map(|piece| piece.system).collect()
+        };
+        assert_eq!(systems(), Vec::<String>::new());
+        append(&path, &piece("one")).expect("written");
+        append(&path, &piece("two")).expect("written");
+        let whole = fs::read(&path).expect("a file");
+        for torn in [1, 2, 30] {
+            fs::write(&path, &whole[..whole.len() - torn]).expect("torn");
+            assert_eq!(systems(), ["one"], "a report is made of what is whole");
+            mend(&path).expect("mended");
+            append(&path, &piece("again")).expect("written");
+            assert_eq!(systems(), ["one", "again"]);
+        }
+    }
+
+    #[test]
+    fn results_of_another_version_are_not_dropped() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("results.jsonl");
+        fs::write(&path, "{\"other\": 1}\n").expect("written");
+        mend(&path).expect("nothing to mend");
+        assert!(read_pieces(&path).is_err());
+    }
 }

@@ -18,6 +18,16 @@ use crate::{drive::read_pieces, halves::Halves, meta::Meta};
 use summary::Summary;
 use text::{Block, Table};
 
+/// The report without its plots.
+const JSON: &str = "report.json";
+const MARKDOWN: &str = "report.md";
+const PAGE: &str = "report.html";
+
+/// All files of a report.
+fn files() -> impl Iterator<Item = &'static str> {
+    [JSON, MARKDOWN, PAGE].into_iter().chain(plot::files())
+}
+
 /// Writes the report of what is in the directory.
 pub(crate) fn write(directory: &Path) -> Result<()> {
     let summary = read(directory)?;
@@ -27,9 +37,9 @@ pub(crate) fn write(directory: &Path) -> Result<()> {
         fs::write(directory.join(name), svg)?;
     }
     let json = serde_json::to_string_pretty(&summary)?;
-    fs::write(directory.join("report.json"), json + "\n")?;
-    fs::write(directory.join("report.md"), text::markdown(&blocks))?;
-    let page = directory.join("report.html");
+    fs::write(directory.join(JSON), json + "\n")?;
+    fs::write(directory.join(MARKDOWN), text::markdown(&blocks))?;
+    let page = directory.join(PAGE);
     fs::write(&page, text::html(&blocks, &plots))?;
     eprintln!("report: {}", page.display());
     Ok(())

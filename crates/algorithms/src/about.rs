@@ -25,6 +25,8 @@ pub struct About {
     pub links: Links,
     /// Which fixed structure it needs.
     pub structure: Structure,
+    /// Of how many others a process keeps something: what its memory grows with.
+    pub partners: Partners,
     /// Whether decisions depend on timestamps; a checker may leave the clock out of the state
     /// otherwise.
     pub uses_stamps: bool,
@@ -141,6 +143,18 @@ pub enum Structure {
     Quorums,
     /// A request set and an inform set per process.
     Sets,
+}
+
+/// With how many others a process has to do at once.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Partners {
+    /// A few, however many there are: its neighbours, a coordinator, the last one that asked.
+    Few,
+    /// Those of its quorum, and those in whose quorum it is.
+    Quorum,
+    /// All of them.
+    All,
 }
 
 /// An option of an algorithm, set by `--with KEY=VALUE`.

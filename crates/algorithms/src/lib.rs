@@ -26,7 +26,7 @@ mod sets;
 mod start;
 mod topology;
 
-pub use about::{About, Choice, Claim, Costs, Kind, Links, Other, Structure, Variant};
+pub use about::{About, Choice, Claim, Costs, Kind, Links, Other, Partners, Structure, Variant};
 pub use clock::{Fence, Stamp, Time};
 pub use describe::{Fields, Value};
 pub use election::{Election, Timer, Wait};

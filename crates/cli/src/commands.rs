@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Algorithms(algorithms::Arguments),
     /// Run a command while holding a lock. Without a command it prints the token and holds the
     /// lock until a signal or the end of its standard input.
-    #[command(after_help = lock::HELP)]
+    #[command(after_help = lock::HELP, override_usage = lock::USAGE)]
     Lock(lock::Arguments),
     /// List the locks that somebody is inside or waits for, at all nodes.
     #[command(after_help = locks::HELP)]

@@ -29,6 +29,16 @@ pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
     Ok(value as u64)
 }
 
+/// Reads a time of the real world: a number of seconds, or one with a unit.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = match text.parse::<f64>() {
+        Ok(seconds) => seconds,
+        Err(_) => nanoseconds(text)? as f64 / 1e9,
+    };
+    let right = "a time is a number of seconds such as 60, or has a unit, such as 10m";
+    if seconds.is_finite() && seconds >= 0.0 { Ok(seconds) } else { Err(right.to_owned()) }
+}
+
 /// Reads a distribution: `1ms`, `uniform:1ms..3ms`, `exp:1ms`, `lognormal:1ms,0.5`.
 pub(crate) fn distribution(text: &str) -> Result<Distribution, String> {
     let (kind, rest) = text.split_once(':').unwrap_or(("constant", text));
@@ -122,6 +132,16 @@ mod tests {
             assert!(nanoseconds(text).is_err(), "{text}");
         }
         assert!(nanoseconds("-1ms").unwrap_err().contains("negative"));
+    }
+
+    #[test]
+    fn seconds_need_no_unit() {
+        for (text, expected) in [("60", 60.0), ("0.5", 0.5), ("10m", 600.0), ("200ms", 0.2)] {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+        for text in ["-1", "inf", "NaN", "1 day", ""] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::{fmt, io, process::ExitCode};
 
+use mutua_service::client::ConnectError;
+
 /// Bad usage: nothing was done, and the message says what would be right.
 pub(crate) const USAGE: u8 = 64;
 
@@ -51,12 +53,14 @@ pub(crate) fn unavailable(text: impl Into<String>) -> anyhow::Error {
     Coded(UNAVAILABLE, text.into()).into()
 }
 
-/// There is nobody to ask, or nobody that we may ask: the system's words tell.
-pub(crate) fn unreachable(text: impl Into<String>) -> anyhow::Error {
-    let text = text.into();
-    let denied = std::io::Error::from_raw_os_error(rustix::io::Errno::ACCESS.raw_os_error());
-    let code = if text.contains(&denied.to_string()) { DENIED } else { UNAVAILABLE };
-    Coded(code, text).into()
+/// There is no connection: because of what was named, or of who we are, or of who is there.
+pub(crate) fn not_connected(error: &ConnectError) -> anyhow::Error {
+    let text = error.to_string();
+    match error {
+        ConnectError::NoEndpoint(_) => usage(text),
+        ConnectError::Denied(_) => Coded(DENIED, text).into(),
+        _ => unavailable(text),
+    }
 }
 
 /// An error of a command whose only files are those that it writes.

@@ -2,8 +2,9 @@
 //!
 //! Its place depends on the machine and the user id only, so that a shell, cron and a service meet
 //! at the same one. It belongs to whoever has the kernel's lock on it, not to whoever has a socket
-//! there: a socket may be left over. Other users, containers with a `/tmp` of their own, and
-//! services with a private `/tmp`, are other places; `MUTUA_SOCKET` names one for all of them.
+//! there: a socket may be left over. A service with a private `/tmp` finds it by the kernel's name.
+//! Other users, and containers with a `/tmp` and a network of their own, or with user ids of their
+//! own, are other places; `MUTUA_SOCKET` names another place of the same user.
 
 mod node;
 mod place;

@@ -7,6 +7,7 @@ mod commands;
 mod durations;
 mod exit;
 mod guard;
+mod lines;
 mod local;
 mod names;
 mod network;

@@ -7,7 +7,7 @@ use clap::Args;
 use mutua_algorithms::NodeId;
 use mutua_simulator::{Distribution, Latency, Network, Outage, Partition, Regions};
 
-use crate::{durations, exit::usage};
+use crate::{durations, exit::usage, lines};
 
 /// Latency and faults.
 #[derive(Args, Clone, Debug)]
@@ -110,9 +110,8 @@ fn matrix(file: &str, size: usize, what: &str) -> Result<Vec<Distribution>> {
         .with_context(|| format!("cannot read the latencies from `{file}`"))
         .map_err(|error| usage(format!("{error:#}")))?;
     let mut latencies = Vec::new();
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or("").trim());
-    for (number, line) in lines.enumerate().filter(|(_, line)| !line.is_empty()) {
-        let wrong = |why: String| usage(format!("{file}:{}: {why}", number + 1));
+    for (number, line) in lines::said(&text) {
+        let wrong = |why: String| usage(format!("{file}:{number}: {why}"));
         let row: Result<Vec<_>, _> = line.split_whitespace().map(durations::distribution).collect();
         let row = row.map_err(wrong)?;
         if row.len() != size {

@@ -1,7 +1,7 @@
 //! Whether a system fits into memory, before any of it is made.
 
 use anyhow::Result;
-use mutua_algorithms::{About, QuorumKind, Setup, Structure};
+use mutua_algorithms::{About, Partners, QuorumKind, Setup};
 
 use crate::exit::usage;
 
@@ -11,17 +11,6 @@ const PER_PROCESS: f64 = 600.0;
 const PER_PAIR: f64 = 64.0;
 const LIMIT: f64 = 8.0 * GIB;
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
-
-/// Of these every process keeps a few others in mind at most.
-const LINEAR: [&str; 7] = [
-    "central",
-    "le-lann",
-    "dijkstra",
-    "raymond",
-    "neilsen-mizuno",
-    "naimi-trehel",
-    "chang-roberts",
-];
 
 /// Refuses a system that is estimated not to fit.
 pub(crate) fn check(about: &About, setup: &Setup) -> Result<()> {
@@ -45,14 +34,10 @@ pub(crate) fn refusal(about: &About, setup: &Setup, at_once: usize) -> Option<St
 
 fn estimate(about: &About, setup: &Setup) -> f64 {
     let nodes = f64::from(setup.nodes);
-    let partners = match about.structure {
-        _ if LINEAR.contains(&about.name) => 0.0,
-        Structure::Quorums if setup.quorums != QuorumKind::Majority => 2.0 * nodes.sqrt(),
-        Structure::Complete
-        | Structure::Ring
-        | Structure::Tree
-        | Structure::Quorums
-        | Structure::Sets => nodes,
+    let partners = match about.partners {
+        Partners::Few => 0.0,
+        Partners::Quorum if setup.quorums != QuorumKind::Majority => 2.0 * nodes.sqrt(),
+        Partners::Quorum | Partners::All => nodes,
     };
     nodes * (PER_PROCESS + PER_PAIR * partners)
 }

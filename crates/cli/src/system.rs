@@ -8,7 +8,7 @@ use mutua_algorithms::{
     NodeId, Other, QuorumKind, SetsOf, Settings, Setup, Structure, Topology, UnknownName, registry,
 };
 
-use crate::{exit::usage, names};
+use crate::{exit::usage, lines, names};
 
 /// Processes, variant and structure.
 #[derive(Args, Clone, Debug)]
@@ -159,18 +159,13 @@ fn edges(path: &str) -> Result<Topology> {
         })
         .map_err(|error| usage(format!("{error:#}")))?;
     let mut edges = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or("").trim();
-        if line.is_empty() {
-            continue;
-        }
+    for (number, line) in lines::said(&text) {
         let ends: Vec<_> = line.split_whitespace().map(str::parse).collect();
         match ends.as_slice() {
             [Ok(a), Ok(b)] => edges.push((NodeId(*a), NodeId(*b))),
             _ => {
                 return Err(usage(format!(
-                    "{path}:{}: an edge is two process numbers, `{line}` is not",
-                    number + 1
+                    "{path}:{number}: an edge is two process numbers, `{line}` is not"
                 )));
             }
         }

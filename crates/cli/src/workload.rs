@@ -7,7 +7,7 @@ use clap::Args;
 use mutua_algorithms::NodeId;
 use mutua_simulator::{Distribution, Load, Who, Wish, Workload};
 
-use crate::{durations, exit::usage};
+use crate::{durations, exit::usage, lines};
 
 /// Who asks, when, and for how long.
 #[derive(Args, Clone, Debug)]
@@ -123,11 +123,7 @@ fn script(file: &str) -> Result<Vec<Wish>> {
     let text = fs::read_to_string(file)
         .map_err(|error| usage(format!("cannot read the requests from `{file}`: {error}")))?;
     let mut wishes = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or("").trim();
-        if line.is_empty() {
-            continue;
-        }
+    for (number, line) in lines::said(&text) {
         let words: Vec<_> = line.split_whitespace().collect();
         let read = match words.as_slice() {
             [at, node] => wish(&format!("{node}@{at}")).ok(),
@@ -135,7 +131,6 @@ fn script(file: &str) -> Result<Vec<Wish>> {
             _ => None,
         };
         wishes.push(read.ok_or_else(|| {
-            let number = number + 1;
             usage(format!(
                 "{file}:{number}: a request is a line `TIME ID [HOLD]`, as `5ms 2`; `{line}` is not"
             ))

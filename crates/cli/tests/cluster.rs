@@ -6,6 +6,8 @@ use std::{
     process::{Command, Output},
 };
 
+use serde_json::Value;
+
 fn mutua(place: &Path, arguments: &[&str]) -> (i32, String) {
     let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_mutua"))
         .args(arguments)
@@ -32,7 +34,9 @@ fn a_cluster_comes_up_says_how_it_is_and_goes_down() {
     let _down = Down(place);
     let (code, text) = mutua(place, &["cluster", "up", "3", "--algorithm", "suzuki-kasami"]);
     assert_eq!(code, 0, "{text}");
-    assert_eq!(text.matches("view 1 of 3 members: locks are granted").count(), 3, "{text}");
+    let view = view(&text);
+    let granted = format!("view {view} of 3 members: locks are granted");
+    assert_eq!(text.matches(&granted).count(), 3, "{text}");
     let (code, text) = mutua(place, &["cluster", "up", "3"]);
     assert_eq!(code, 64, "{text}");
     assert!(text.contains("nodes already run"), "{text}");
@@ -45,7 +49,8 @@ fn a_cluster_comes_up_says_how_it_is_and_goes_down() {
     assert_eq!(text.matches("does not run").count(), 3, "{text}");
     // The next view has the next epoch.
     let (code, text) = mutua(place, &["cluster", "up", "3"]);
-    assert_eq!((code, text.contains("view 2 of 3")), (0, true), "{text}");
+    let next = format!("view {} of 3", view + 1);
+    assert_eq!((code, text.contains(&next)), (0, true), "{text}");
 }
 
 #[test]
@@ -58,10 +63,14 @@ fn the_traces_of_all_nodes_together_are_the_run() {
     for node in ["a", "b", "a"] {
         let socket = place.join("mutua-cluster").join(node).join("locks.sock");
         let endpoint = format!("unix:{}", socket.display());
-        let (code, text) = mutua(place, &["lock", "--endpoint", &endpoint, "demo", "--", "true"]);
+        let lock = ["lock", "--endpoint", &endpoint, "demo", "--", "sleep", "0.1"];
+        let (code, text) = mutua(place, &lock);
         assert_eq!(code, 0, "{text}");
     }
     assert_eq!(mutua(place, &["cluster", "down"]).0, 0);
+    let stays = stays(&place.join("mutua-cluster/a.trace"));
+    assert_eq!(stays.len(), 2);
+    assert!(stays.iter().all(|&nanos| nanos >= 100_000_000), "{stays:?}");
     let traces = ["mutua-cluster/a.trace", "mutua-cluster/b.trace"];
     let (code, text) = mutua(place, &["replay", traces[0], traces[1], "--diagram", "demo.svg"]);
     assert_eq!(code, 0, "{text}");
@@ -69,6 +78,31 @@ fn the_traces_of_all_nodes_together_are_the_run() {
     assert!(text.contains("a gets token from b") && text.contains("b gets token from a"), "{text}");
     let svg = fs::read_to_string(place.join("demo.svg")).expect("a picture");
     assert!(svg.contains("lock demo"));
+}
+
+/// The number of the first view that is told.
+fn view(text: &str) -> u32 {
+    let told = text.split("view ").nth(1).and_then(|rest| rest.split(' ').next());
+    told.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no view in {text}"))
+}
+
+/// How long each stay of a trace was, in nanoseconds.
+fn stays(trace: &Path) -> Vec<u64> {
+    let text = fs::read_to_string(trace).expect("a trace");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let mut entered = 0;
+    let stay = |event: Value| {
+        let at = event["at"].as_u64().unwrap_or_default();
+        match event["what"].as_str() {
+            Some("enter") => {
+                entered = at;
+                None
+            }
+            Some("exit") => Some(at - entered),
+            _ => None,
+        }
+    };
+    lines.filter_map(stay).collect()
 }
 
 #[test]

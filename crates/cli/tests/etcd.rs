@@ -90,3 +90,19 @@ fn the_command_is_stopped_when_a_real_etcd_is_gone_for_too_long() {
     assert!(!alive(command));
     kill("-CONT", etcd.child.id());
 }
+
+#[test]
+fn the_guard_of_who_was_killed_frees_the_lock_at_a_real_etcd() {
+    let place = Place::new();
+    let etcd = Etcd::start(&place);
+    let options = ["--endpoint", &etcd.endpoint, "--ttl", "300", "--grace", "1", "x"];
+    let mut command = place.lock(&options, &["sh", "-c", "echo in; exec sleep 99"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("run");
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("a pipe");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("read");
+    child.kill().expect("killed");
+    child.wait().expect("dead");
+    let options = ["--endpoint", &etcd.endpoint, "-w", "60", "x"];
+    assert_eq!(place.lock(&options, &["true"]).status().expect("run").code(), Some(0));
+}

@@ -105,6 +105,29 @@ fn a_violation_is_printed_with_its_replay_and_exit_code_1() {
     }
 }
 
+/// The same of mutual exclusion, of an election and of a ring under a daemon.
+#[test]
+fn of_several_runs_a_violation_names_its_seed() {
+    for (run, seed) in [
+        ("lamport --nodes 5 --load think:5ms --latency exp:1ms --reorder --entries 300", 2),
+        ("bully --nodes 4 --loss 0.4", 3),
+        ("dijkstra --with daemon=synchronous --with k=2 --nodes 4", 3),
+    ] {
+        let said = |runs: &str| {
+            let output = mutua(&format!("simulate {run} {runs}"));
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        assert!(said("--runs 3").contains(&format!(" seed {seed}, ")), "{}", said("--runs 3"));
+        assert!(!said(&format!("--seed {seed}")).contains(&format!(" seed {seed}, ")), "{run}");
+        let found = json(&format!("simulate {run} --runs 3"));
+        let violations = found["violations"].as_array().expect("a list");
+        let of_seed = violations.iter().find(|violation| violation["seed"] == seed);
+        let of_seed = of_seed.unwrap_or_else(|| panic!("none of seed {seed}: {violations:?}"));
+        let alone = json(&format!("simulate {run} --seed {seed}"));
+        assert_eq!(*of_seed, alone["violations"][0], "{run}");
+    }
+}
+
 #[test]
 fn elections_print_messages_turnaround_and_the_elected() {
     let found = json("simulate bully --nodes 10 --crashed 9 --starters 8");
@@ -330,6 +353,20 @@ fn the_summary_names_the_situation() {
     let one = mutua("simulate central --nodes 3 --requests 1@1ms");
     let one = String::from_utf8_lossy(&one.stdout).into_owned();
     assert!(one.contains(", 1 entry,"), "{one}");
+}
+
+#[test]
+fn one_is_told_as_one() {
+    for (run, one) in [
+        ("central --nodes 3 --requests 1@1ms", "1 request as written"),
+        ("bully --nodes 1", "1 process,"),
+        ("dijkstra --with daemon=central --nodes 4", "1 run from seed 1"),
+        ("dijkstra --with daemon=central --nodes 4", "of 1 run\n"),
+        ("central --nodes 4 --load think:2ms --partition 3ms..9ms:0,1", "1 VIOLATION ("),
+    ] {
+        let text = String::from_utf8_lossy(&mutua(&format!("simulate {run}")).stdout).into_owned();
+        assert!(text.contains(one), "{run}: {text}");
+    }
 }
 
 #[test]

@@ -3,13 +3,15 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
 /// An epoch has 23 bits.
 const EPOCHS: u32 = 1 << 23;
+/// The digits of an epoch on disk: always as many, so that one can be written over another.
+const WIDTH: usize = 10;
 
 /// A node's directory, which no other process has open.
 #[derive(Debug)]
@@ -106,16 +108,43 @@ impl Disk {
         if *written > epoch {
             return Ok(());
         }
-        let new = self.directory.join("epoch.new");
-        let mut file = private().truncate(true).open(&new)?;
-        writeln!(file, "{epoch}")?;
-        file.sync_all()?;
-        fs::rename(&new, self.epoch_path())?;
-        // The name too must survive.
-        File::open(&self.directory)?.sync_all()?;
+        let record = format!("{epoch:0WIDTH$}\n");
+        match self.replace(&record) {
+            Err(error) if is_full(&error) => self.overwrite(&record).map_err(|_| error)?,
+            replaced => replaced?,
+        }
         *written = epoch;
         Ok(())
     }
+
+    /// Writes a new file and moves it into the place of the old one, so that a whole one is there
+    /// whatever happens.
+    fn replace(&self, record: &str) -> io::Result<()> {
+        let new = self.directory.join("epoch.new");
+        let written = private().truncate(true).open(&new).and_then(|mut file| {
+            file.write_all(record.as_bytes())?;
+            file.sync_all()
+        });
+        if let Err(error) = written {
+            let _ = fs::remove_file(&new);
+            return Err(error);
+        }
+        fs::rename(&new, self.epoch_path())?;
+        // The name too must survive.
+        File::open(&self.directory)?.sync_all()
+    }
+
+    /// Where there is no room for a new file, the old one is written over: it has its room. Few
+    /// bytes in one sector are there whole or not at all.
+    fn overwrite(&self, record: &str) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(self.epoch_path())?;
+        file.write_all_at(record.as_bytes(), 0)?;
+        file.sync_all()
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 fn private() -> OpenOptions {
@@ -139,6 +168,19 @@ mod tests {
         assert!(matches!(again, Err(DiskError::InUse { .. })), "{again:?}");
         drop(disk);
         assert_eq!(Disk::open(place.path()).expect("a disk").1, 7);
+    }
+
+    #[test]
+    fn an_epoch_is_written_over_an_older_one_of_any_length() {
+        let place = tempfile::tempdir().expect("a directory");
+        for before in ["7\n", "8388607\n", "0000000007\n"] {
+            fs::write(place.path().join("epoch"), before).expect("written");
+            let (disk, _) = Disk::open(place.path()).expect("a disk");
+            fs::write(place.path().join("epoch"), before).expect("written");
+            disk.overwrite("0000000012\n").expect("written");
+            drop(disk);
+            assert_eq!(Disk::open(place.path()).expect("a disk").1, 12);
+        }
     }
 
     #[test]

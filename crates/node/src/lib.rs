@@ -56,7 +56,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use disk::Disk;
 use shared::Shared;
 
-pub use clock::now;
+pub use clock::{fence_of, now};
 pub use config::{Config, ConfigError, MemberConfig};
 pub use disk::DiskError;
 pub use error::{AcquireError, StartError};
@@ -90,7 +90,11 @@ impl Node {
             1 => None,
             _ => Some(listen(&config, me).await?),
         };
-        let (disk, epoch) = Disk::open(&config.data)?;
+        let (disk, mut epoch) = Disk::open(&config.data)?;
+        if epoch == 0 && config.members.len() > 1 {
+            // The directory is new, or its contents were lost.
+            epoch = clock::epoch_of(std::time::SystemTime::now());
+        }
         let names: Vec<_> = config.members.iter().map(|member| member.name.clone()).collect();
         let seat = Seat {
             cluster: config.cluster.clone(),

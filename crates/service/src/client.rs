@@ -4,8 +4,11 @@
 //! acknowledged renewal was *sent*, so that it never thinks longer than the node that it is inside.
 //! When the connection breaks it comes back, to the next node if need be, and claims what it has.
 
+mod address;
 mod etcd;
 pub(crate) mod session;
+
+pub use address::{ConnectError, MAX_PATH, fits, normal};
 
 use std::{
     error::Error,
@@ -118,14 +121,20 @@ pub fn hold(connector: Connector, kind: Kind, wish: Wish) -> Hold {
 ///
 /// # Errors
 ///
-/// A text that says what is wrong.
-pub async fn connect(endpoint: &str) -> Result<Channel, String> {
+/// See [`ConnectError`].
+pub async fn connect(endpoint: &str) -> Result<Channel, ConnectError> {
     let failed = |error: tonic::transport::Error| {
         // The innermost is what the system said.
         let causes = std::iter::successors(Some(&error as &dyn Error), |&error| error.source());
-        format!("{endpoint}: {}", causes.last().map(ToString::to_string).unwrap_or_default())
+        let Some(last) = causes.last() else { return ConnectError::Unreachable(endpoint.into()) };
+        let text = format!("{endpoint}: {last}");
+        match last.downcast_ref::<io::Error>().map(io::Error::kind) {
+            Some(io::ErrorKind::PermissionDenied) => ConnectError::Denied(text),
+            _ => ConnectError::Unreachable(text),
+        }
     };
-    if let Some(path) = endpoint.strip_prefix("unix:") {
+    let address = normal(endpoint)?;
+    if let Some(path) = address.strip_prefix("unix:") {
         let path = PathBuf::from(path);
         // Nobody looks at the address.
         let local = Endpoint::from_static("http://localhost");
@@ -135,12 +144,9 @@ pub async fn connect(endpoint: &str) -> Result<Channel, String> {
         });
         return local.connect_with_connector(connector).await.map_err(failed);
     }
-    let address = match endpoint.contains("://") {
-        true => endpoint.to_owned(),
-        false => format!("http://{endpoint}"),
-    };
-    let parsed = Endpoint::from_shared(address)
-        .map_err(|error| format!("`{endpoint}` is no endpoint: {error}; HOST:PORT is"))?;
+    let parsed = Endpoint::from_shared(address).map_err(|error| {
+        ConnectError::NoEndpoint(format!("`{endpoint}` is no endpoint: {error}; HOST:PORT is"))
+    })?;
     let parsed = parsed.tcp_nodelay(true).connect_timeout(Duration::from_secs(2));
     parsed.connect().await.map_err(failed)
 }
@@ -178,7 +184,8 @@ pub async fn kind(channel: Channel) -> Result<Kind, String> {
     }
 }
 
-/// Says goodbye to a session on behalf of somebody who is dead, and waits until it is heard.
+/// Says goodbye to a session on behalf of somebody who is dead, and waits until it is heard. An
+/// etcd has leases instead of sessions.
 ///
 /// # Errors
 ///
@@ -187,12 +194,18 @@ pub fn goodbye(endpoint: &str, session: i64) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let says = async {
+        let channel = connect(endpoint).await.map_err(|error| error.to_string())?;
         let hello = v1::Hello { session, only_goodbye: true, ..Default::default() };
         let request = v1::Request { ask: Some(Ask::Hello(hello)) };
-        let mut client = LocksClient::new(connect(endpoint).await?);
-        let replies = client.attach(tokio_stream::once(request)).await;
-        let mut replies = replies.map_err(|error| error.to_string())?.into_inner();
-        replies.message().await.map(drop).map_err(|error| error.to_string())
+        let replies = LocksClient::new(channel.clone()).attach(tokio_stream::once(request)).await;
+        let heard = match replies {
+            Ok(replies) => replies.into_inner().message().await.map(drop),
+            Err(status) if status.code() == tonic::Code::Unimplemented => {
+                etcd::revoke(channel, session).await
+            }
+            Err(status) => Err(status),
+        };
+        heard.map_err(|status| status.to_string())
     };
     let limit = Duration::from_secs(2);
     runtime.block_on(async {

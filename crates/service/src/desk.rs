@@ -110,6 +110,8 @@ pub struct Desk {
     quarantine: Moment,
     /// The longest lease that somebody inside may have, as it was told to be remembered.
     remembered: Duration,
+    /// Whether the longest may be shorter by now.
+    somebody_left: bool,
     numbers: u64,
     /// Where the numbers of leases begin, so that no two lives of a node give the same.
     seed: u32,
@@ -152,6 +154,7 @@ impl Desk {
             timers: BTreeSet::new(),
             quarantine,
             remembered: unclean.unwrap_or_default(),
+            somebody_left: false,
             numbers: 0,
             seed,
             effects: Vec::new(),

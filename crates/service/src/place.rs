@@ -30,6 +30,20 @@ use rustix::{
 };
 use tokio::net::UnixStream;
 
+/// What `/proc/self/ns/user` leads to where no container has given out user ids of its own.
+const FIRST_NAMESPACE: &str = "user:[4026531837]";
+
+/// A user, as the kernel knows it: a container may have a user of the same number, whom somebody
+/// else is outside.
+fn user() -> String {
+    let user = geteuid().as_raw();
+    let namespace = fs::read_link("/proc/self/ns/user").unwrap_or_default();
+    match namespace.to_str() {
+        None | Some("" | FIRST_NAMESPACE) => user.to_string(),
+        Some(namespace) => format!("{user}@{namespace}"),
+    }
+}
+
 /// The kernel's name for a place of this user. A path may be longer than a name, so it is digested.
 fn kernel_name(socket: &Path) -> String {
     let bytes = socket.as_os_str().as_encoded_bytes();
@@ -37,7 +51,7 @@ fn kernel_name(socket: &Path) -> String {
     let digest = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    format!("mutua:{}:{digest:016x}", geteuid().as_raw())
+    format!("mutua:{}:{digest:016x}", user())
 }
 
 /// Takes the kernel's name; `AddrInUse` if another process has it.

@@ -11,15 +11,16 @@ mod elsewhere;
 mod etcd;
 mod fences;
 mod listen;
-mod memory;
+pub(crate) mod memory;
 mod own;
 
 pub use listen::{Options, ServeError, serve};
 
 use std::{
     collections::HashMap,
+    fmt,
     fs::File,
-    io::{self, Read},
+    io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -56,12 +57,12 @@ pub(crate) struct Core {
     asks: HashMap<AskId, asks::Ask>,
     waiters: HashMap<WaitId, Waiter>,
     /// Clients that are connected, by their sessions.
-    clients: HashMap<SessionId, clients::Connected>,
+    clients: HashMap<SessionId, Vec<clients::Connected>>,
     watched: HashMap<Name, watch::Sender<()>>,
     /// Who was seen inside at other nodes, for those who wait here.
     seen: elsewhere::AllSeen,
     memory: Memory,
-    /// Which fences may have been given out, if this is the user's node.
+    /// Which fences may have been given out, if this node is alone.
     fences: Option<Fences>,
     /// The highest fence that was given out here.
     revision: u64,
@@ -79,6 +80,11 @@ enum Waiter {
     Call { caller: oneshot::Sender<Outcome>, name: Name },
     /// A client's stream, where it has this number.
     Client { id: u64, session: SessionId, name: Name },
+}
+
+/// Tells whoever reads the log. It may be where there is no room for it, which must end nothing.
+fn log(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "mutua: {text}");
 }
 
 /// A file of one record, private to the user, to be written over in place, and what it says.
@@ -162,10 +168,11 @@ impl Service {
             Some(Waiter::Client { id, session, name }) => {
                 let holder = self.holder_here(core, now, &name);
                 let kept_out = matches!(outcome, Outcome::Busy | Outcome::TimedOut);
-                if kept_out && holder.is_none() && !self.is_alone() {
+                let quarantined = core.quarantined(now).is_some();
+                if kept_out && holder.is_none() && !self.is_alone() && !quarantined {
                     return self.name_holder((id, session), name, outcome);
                 }
-                core.tell_outcome((id, session), &name, outcome, holder);
+                core.tell_outcome(now, (id, session), &name, outcome, holder);
             }
             None => {}
         }
@@ -176,7 +183,7 @@ impl Service {
         let service = Arc::clone(self);
         tokio::spawn(async move {
             let holder = service.holder_anywhere(&name).await;
-            service.call(|core, _| core.tell_outcome(to, &name, outcome, holder));
+            service.call(|core, now| core.tell_outcome(now, to, &name, outcome, holder));
         });
     }
 
@@ -188,7 +195,7 @@ impl Service {
 
     /// The grant that something was to be written for must not be told to anybody.
     fn end_without(&self, why: &str) -> ! {
-        eprintln!("mutua: {why}; so the node ends");
+        log(format_args!("{why}; so the node ends"));
         self.node.halt();
         std::process::exit(70);
     }
@@ -218,6 +225,19 @@ impl Service {
 }
 
 impl Core {
+    fn is_watched(&self) -> bool {
+        self.watched.values().any(|watched| watched.receiver_count() > 0)
+    }
+
+    /// Why nobody is let in yet, if that is so.
+    fn quarantined(&self, now: Moment) -> Option<String> {
+        let rest = self.desk.quarantine(now);
+        (rest > Duration::ZERO).then(|| {
+            let seconds = rest.as_secs_f64();
+            format!("the node did not stop cleanly and lets nobody in for {seconds:.1} s more")
+        })
+    }
+
     fn tell_watchers(&mut self, name: &Name) {
         let Some(watched) = self.watched.get(name) else { return };
         if watched.send(()).is_err() {

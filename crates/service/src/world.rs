@@ -14,6 +14,7 @@ use std::{collections::BTreeMap, ops::AddAssign, time::Duration};
 use crate::{
     Moment,
     proto::v1::{reply::Answer, request::Ask},
+    server::memory::Record,
 };
 use node::Node;
 use user::User;
@@ -70,6 +71,8 @@ struct Stream {
     /// When the last word each way arrives: order is kept.
     last: [Moment; 2],
     broken: bool,
+    /// Whether words that were on their way when it broke are lost.
+    cut: [bool; 2],
 }
 
 #[derive(Debug)]
@@ -150,8 +153,8 @@ struct World {
     life: u64,
     /// Until when it is stopped.
     node_stopped: Moment,
-    /// What the node has written down: the longest lease, and a fence that none is above.
-    disk: Option<Duration>,
+    /// What the node has written down: how long leases are, and a fence that none is above.
+    disk: Record,
     fence: u64,
     users: Vec<User>,
     /// The last fence that somebody was told, by name.
@@ -172,7 +175,7 @@ impl World {
             node: None,
             life: 0,
             node_stopped: Moment::ZERO,
-            disk: None,
+            disk: Record::default(),
             fence: 100,
             users: (0..USERS).map(|_| User::default()).collect(),
             told: [0; NAMES.len()],
@@ -228,8 +231,8 @@ MUTUA_SEED={seed} repeats it",
             }
             self.now = self.now.max(at);
             match self.stopped_until(&event) {
-                // Whatever happens to who is stopped happens later: words in the same order, but the
-                // clock may be looked at before or after them.
+                // Whatever happens to who is stopped happens later: words in their order, and the
+                // clock is looked at before or after them.
                 Some(until) => {
                     let timer = matches!(event, Event::NodeWakes { .. } | Event::UserWakes { .. });
                     let last = if timer && self.dice.one_in(2) { MOST_EVENTS } else { 0 };
@@ -299,6 +302,7 @@ MUTUA_SEED={seed} repeats it",
     /// Both ends learn of it, each in its time.
     fn break_stream(&mut self, stream: usize) {
         if !std::mem::replace(&mut self.streams[stream].broken, true) {
+            self.streams[stream].cut = [self.dice.one_in(2), self.dice.one_in(2)];
             self.send_to_node(stream, None);
             self.send_to_user(stream, None);
         }

@@ -134,7 +134,7 @@ async fn a_revoked_or_expired_lease_frees_its_locks_and_fails_its_waits_at_once(
     let own = std::sync::Arc::clone(&server);
     let expires = tokio::spawn(async move { own.lock("p", three).await });
     let refused = expires.await.expect("ended").expect_err("its lease has run out");
-    assert_eq!(refused.message(), "etcdserver: requested lease not found");
+    assert_eq!((refused.code(), refused.message()), (Code::Unknown, "mutex: session is expired"));
     let mut lease = LeaseClient::new(server.channel.clone());
     lease.lease_revoke(LeaseRevokeRequest { id: one }).await.expect("revoked");
     waits.await.expect("ended").expect("locked when the first is gone");

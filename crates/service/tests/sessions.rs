@@ -6,7 +6,14 @@ use mutua_node::Config;
 use mutua_service::{
     Options,
     client::connect,
-    proto::v1::{self, locks_client::LocksClient, reply::Answer, request::Ask},
+    proto::{
+        etcdserverpb::{
+            LeaseKeepAliveRequest, LeaseLeasesRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
+            lease_client::LeaseClient,
+        },
+        v1::{self, locks_client::LocksClient, reply::Answer, request::Ask},
+        v3lockpb::{LockRequest, UnlockRequest, lock_client::LockClient},
+    },
     serve,
 };
 use tokio::{
@@ -17,7 +24,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::Streaming;
+use tonic::{Code, Streaming, transport::Channel};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -54,7 +61,7 @@ impl Server {
     }
 
     async fn session(&self, hello: v1::Hello) -> (Session, v1::Welcome) {
-        let channel = connect(&self.endpoint).await.expect("connected");
+        let channel = self.channel().await;
         let (asks, requests) = unbounded_channel();
         asks.send(v1::Request { ask: Some(Ask::Hello(hello)) }).expect("kept");
         let mut client = LocksClient::new(channel);
@@ -64,8 +71,12 @@ impl Server {
         (session, welcome)
     }
 
+    async fn channel(&self) -> Channel {
+        connect(&self.endpoint).await.expect("connected")
+    }
+
     async fn holds(&self, name: &str, fence: u64) -> bool {
-        let mut client = LocksClient::new(connect(&self.endpoint).await.expect("connected"));
+        let mut client = LocksClient::new(self.channel().await);
         let request = v1::VerifyRequest { name: name.into(), fence };
         client.verify(request).await.expect("verified").into_inner().current
     }
@@ -160,4 +171,56 @@ async fn a_fence_that_another_session_has_claimed_is_no_longer_to_be_had() {
     let known = v1::Hello { session: first.session, ..hello(30_000, &claims) };
     let (_again, welcome) = server.session(known).await;
     assert_eq!((welcome.session, welcome.refused), (first.session, Vec::new()));
+}
+
+#[tokio::test]
+async fn what_a_client_of_ours_is_inside_of_nobody_frees_by_calls_for_leases() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Server::start(directory.path()).await;
+    let (mut session, welcome) = server.session(hello(60_000, &[])).await;
+    let fence = session.enters("x").await;
+    let id = welcome.session;
+
+    let mut leases = LeaseClient::new(server.channel().await);
+    let listed = leases.lease_leases(LeaseLeasesRequest {}).await.expect("listed").into_inner();
+    assert_eq!(listed.leases, []);
+    let request = LeaseTimeToLiveRequest { id, keys: true };
+    let left = leases.lease_time_to_live(request).await.expect("answered").into_inner();
+    assert_eq!((left.ttl, left.keys.len()), (-1, 0));
+    let requests = tokio_stream::once(LeaseKeepAliveRequest { id });
+    let mut kept = leases.lease_keep_alive(requests).await.expect("answered").into_inner();
+    assert_eq!(kept.message().await.expect("answered").expect("one").ttl, 0);
+    let revoked = leases.lease_revoke(LeaseRevokeRequest { id }).await.expect_err("not a lease");
+    assert_eq!(revoked.code(), Code::NotFound);
+
+    let mut locks = LockClient::new(server.channel().await);
+    let key = format!("x/{id:x}").into_bytes();
+    locks.unlock(UnlockRequest { key }).await.expect("as etcd answers for what is not held");
+    let request = LockRequest { name: b"y".to_vec(), lease: id };
+    assert_eq!(locks.lock(request).await.expect_err("not a lease").code(), Code::NotFound);
+
+    let mut own = LocksClient::new(server.channel().await);
+    let request = v1::ReleaseRequest { name: b"x".to_vec(), fence };
+    assert!(!own.release(request).await.expect("answered").into_inner().held);
+    assert!(server.holds("x", fence).await);
+}
+
+#[tokio::test]
+async fn a_lease_is_no_session_that_a_client_comes_back_to() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Server::start(directory.path()).await;
+    let mut locks = LockClient::new(server.channel().await);
+    let request = LockRequest { name: b"x".to_vec(), lease: 0 };
+    let locked = locks.lock(request).await.expect("locked").into_inner();
+    let fence = locked.header.expect("a header").revision.cast_unsigned();
+    let key = String::from_utf8(locked.key).expect("text");
+    let id = i64::from_str_radix(key.strip_prefix("x/").expect("a key"), 16).expect("a lease");
+    let (_, welcome) = server.session(v1::Hello { session: id, ..hello(60_000, &[]) }).await;
+    assert_ne!(welcome.session, id);
+    let goodbye = v1::Hello { session: id, only_goodbye: true, ..Default::default() };
+    let request = tokio_stream::once(v1::Request { ask: Some(Ask::Hello(goodbye)) });
+    let mut own = LocksClient::new(server.channel().await);
+    let mut replies = own.attach(request).await.expect("attached").into_inner();
+    replies.message().await.expect("a last word");
+    assert!(server.holds("x", fence).await);
 }

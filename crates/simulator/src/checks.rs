@@ -15,6 +15,8 @@ const KEPT: u64 = 5;
 pub struct Violation {
     /// Which property.
     pub property: Claim,
+    /// In the run of which seed.
+    pub seed: u64,
     /// When, in nanoseconds of virtual time.
     pub at: u64,
     /// At which event of the run.
@@ -37,6 +39,7 @@ pub(crate) struct Place {
 /// steps per event (EM3: in N).
 #[derive(Debug)]
 pub(crate) struct Checks {
+    seed: u64,
     /// How many are inside.
     pub(crate) inside: u32,
     /// How many have asked and wait.
@@ -86,11 +89,13 @@ impl Findings {
 
 impl Checks {
     pub(crate) fn new(
+        seed: u64,
         judged: Vec<Claim>,
         ordering: Option<Ordering>,
         bypass: Option<Bypass>,
     ) -> Self {
         Self {
+            seed,
             inside: 0,
             waiting: 0,
             occupant: None,
@@ -197,7 +202,8 @@ impl Checks {
 
     pub(crate) fn violation(&mut self, property: Claim, place: Place, what: String) {
         let Place { at, event, node } = place;
-        let violation = Violation { property, at, event, node: node.0, what };
+        let (seed, node) = (self.seed, node.0);
+        let violation = Violation { property, seed, at, event, node, what };
         let is_judged = self.judged.contains(&property);
         if is_judged { &mut self.violations } else { &mut self.unclaimed }.add(violation);
     }

@@ -287,12 +287,16 @@ impl<E: Election> ElectionRun<E> {
             return;
         }
         let what = format!("{who} takes {elected} for elected, and {higher}, who is higher, is up");
-        let (at, event, node) = (self.around.now, self.around.measures.events, who.0);
-        let violation = Violation { property: Claim::Agreement, at, event, node, what };
+        let violation = self.violation(Claim::Agreement, who, what);
         if let Some(recorder) = &mut self.around.recorder {
             recorder.violation(&violation);
         }
         self.violations.push(violation);
+    }
+
+    fn violation(&self, property: Claim, who: NodeId, what: String) -> Violation {
+        let (at, event) = (self.around.now, self.around.measures.events);
+        Violation { property, seed: self.plan.seed, at, event, node: who.0, what }
     }
 
     fn told(&mut self, who: NodeId, what: impl FnOnce() -> What) {
@@ -344,12 +348,8 @@ impl<E: Election> ElectionRun<E> {
     /// E1 and E2, at the end of the run.
     fn violations_at_the_end(&self) -> Vec<Violation> {
         let mut violations = Vec::new();
-        let mut add = |property, node: usize, what| {
-            let (at, event) = (self.around.now, self.around.measures.events);
-            let node = u32::try_from(node).expect("at most 2^32 processes");
-            violations.push(Violation { property, at, event, node, what });
-        };
-        let alive = || self.nodes.iter().enumerate().filter(|(_, node)| node.up);
+        let mut add = |property, who, what| violations.push(self.violation(property, who, what));
+        let alive = || self.start.all().zip(&self.nodes).filter(|(_, node)| node.up);
         let mut decided = alive().filter_map(|(me, node)| Some((me, node.machine.coordinator()?)));
         if let Some((first, chosen)) = decided.next() {
             if let Some((other, others)) = decided.find(|(_, coordinator)| *coordinator != chosen) {

@@ -1,12 +1,22 @@
-//! How many messages an election should cost.
+//! What an election should cost, and how long it should take.
 
 use mutua_algorithms::NodeId;
 
 use crate::{Distribution, ElectionPlan, Expected, Latency, Meaning};
 
-/// What theory says of the messages of the election of this name; nothing where it does not know,
-/// or where something fails.
-pub fn election_theory(name: &str, plan: &ElectionPlan) -> Option<Expected> {
+/// What theory says of an election; nothing where it does not know, or where something fails while
+/// it is on.
+#[derive(Clone, Debug, Default)]
+pub struct ElectionTheory {
+    /// How many messages it takes.
+    pub messages: Option<Expected>,
+    /// From the first start until the last process alive knows who is elected, in latencies. Where
+    /// processes wait for timeouts it depends on those.
+    pub turnaround: Option<Expected>,
+}
+
+/// What theory says of the election of this name.
+pub fn election_theory(name: &str, plan: &ElectionPlan) -> ElectionTheory {
     let network = &plan.network;
     let faultless = network.loss == 0.0
         && network.duplication == 0.0
@@ -15,56 +25,112 @@ pub fn election_theory(name: &str, plan: &ElectionPlan) -> Option<Expected> {
         && plan.transmission.is_none()
         && plan.handling.is_none();
     if !faultless || network.mean_latency() == 0.0 || plan.setup.nodes < 2 {
-        return None;
+        return ElectionTheory::default();
     }
     match name {
         "chang-roberts" => chang_roberts(plan),
-        "bully" => bully(plan),
-        _ => None,
+        "bully" => ElectionTheory { messages: bully(plan), turnaround: None },
+        _ => ElectionTheory::default(),
     }
 }
 
-/// An id goes on until a higher one stops it; the winner's goes round, and then the announcement.
-fn chang_roberts(plan: &ElectionPlan) -> Option<Expected> {
-    if !plan.setup.crashed.is_empty() {
-        return None;
-    }
-    let nodes = u64::from(plan.setup.nodes);
+/// An id goes on until a higher one stops it; the winner's goes round, and then the announcement,
+/// the last message of which tells the winner what it knows already.
+fn chang_roberts(plan: &ElectionPlan) -> ElectionTheory {
     let falls = match &plan.setup.ring {
         None => false,
         Some(order) if order.is_sorted() => false,
         Some(order) if order.is_sorted_by(|a, b| a > b) => true,
-        Some(_) => return None,
+        Some(_) => return ElectionTheory::default(),
     };
-    let (value, formula) = match (plan.starters.as_slice(), falls) {
-        (&[NodeId(starter)], false) => (3 * nodes - 1 - u64::from(starter), "3N-1-s, s starting"),
-        (&[NodeId(starter)], true) if u64::from(starter) == nodes - 1 => (2 * nodes, "2N"),
-        (&[NodeId(starter)], true) => (2 * nodes + u64::from(starter) + 1, "2N+1+s, s starting"),
-        (starters, _) if !is_everybody(starters, plan.setup.nodes) => return None,
-        (_, false) => (3 * nodes - 1, "2N-1, and N to announce"),
-        (_, true) => (nodes * (nodes + 1) / 2 + nodes, "N(N+1)/2, and N to announce"),
+    let up: Vec<_> = alive(plan).collect();
+    if up.len() < 2 {
+        return ElectionTheory::default();
+    }
+    let ring = Ring { nodes: plan.setup.nodes.into(), up: up.len() as i64 };
+    let (messages, turnaround) = match plan.starters.as_slice() {
+        [starter] => match up.iter().position(|id| id == starter) {
+            // One message after the other.
+            Some(below) => {
+                let below = below as i64;
+                (ring.one_starts(below, falls, 0), ring.one_starts(below, falls, 1))
+            }
+            None => return ElectionTheory::default(),
+        },
+        starters if starters != up => return ElectionTheory::default(),
+        // Each id but the highest is stopped by the next process; only the highest goes round.
+        _ if !falls => (ring.rounds(3, 1), ring.rounds(2, 1)),
+        _ => (ring.worst(), ring.rounds(2, 1)),
     };
-    Some(exact(value, formula))
+    let turnaround = Some(turnaround).filter(|_| is_steady(plan));
+    ElectionTheory { messages: Some(messages), turnaround }
 }
 
-/// With only the highest down: everyone from the starter up asks all above and is answered by those
-/// that are up, and the new coordinator tells all but itself and the dead one.
+/// A ring of N processes that is closed over those that are down.
+struct Ring {
+    nodes: i64,
+    up: i64,
+}
+
+impl Ring {
+    /// So often round, less so many messages, as a formula in N.
+    fn rounds(&self, rounds: i64, less: i64) -> Expected {
+        let formula = match rounds * (self.nodes - self.up) + less {
+            0 => format!("{rounds}N"),
+            less if less < 0 => format!("{rounds}N+{}", -less),
+            less => format!("{rounds}N-{less}"),
+        };
+        exact(rounds * self.up - less, formula)
+    }
+
+    /// One starts that is above so many: its id comes to the highest, whose id goes round. The last
+    /// messages are left out.
+    fn one_starts(&self, below: i64, falls: bool, left_out: i64) -> Expected {
+        let (shared, sign) = match falls {
+            _ if below == self.up - 1 => return self.rounds(2, left_out),
+            false => (self.rounds(3, 1 + left_out), "-"),
+            true => (self.rounds(2, left_out - 1), "+"),
+        };
+        if below == 0 {
+            return shared;
+        }
+        let value = shared.value as i64 + if falls { below } else { -below };
+        exact(value, format!("{}{sign}s, s below the starter", shared.formula))
+    }
+
+    /// All start, and each id comes past all lower ones.
+    fn worst(&self) -> Expected {
+        let formula = if self.up == self.nodes { "N(N+3)/2" } else { "M(M+3)/2, M being up" };
+        exact(self.up * (self.up + 3) / 2, formula.to_owned())
+    }
+}
+
+/// With only the highest down: everyone from the lowest starter up asks all above and is answered
+/// by those that are up, and the new coordinator tells all but itself and the dead one.
 fn bully(plan: &ElectionPlan) -> Option<Expected> {
-    let nodes = u64::from(plan.setup.nodes);
-    let steady = matches!(plan.network.latency, Latency::Everywhere(Distribution::Constant(_)));
-    let &[starter] = plan.starters.as_slice() else { return None };
     let highest = NodeId(plan.setup.nodes - 1);
-    if !steady || plan.setup.crashed != [highest] || starter == highest {
+    let starter = *plan.starters.iter().min()?;
+    if !is_steady(plan) || plan.setup.crashed != [highest] || plan.starters.contains(&highest) {
         return None;
     }
-    let above = nodes - 1 - u64::from(starter.0);
-    Some(exact(above * above + nodes - 2, "(N-1-s)^2 + N-2, s starting"))
+    let nodes = i64::from(plan.setup.nodes);
+    let above = nodes - 1 - i64::from(starter.0);
+    let formula = match (starter.0, above) {
+        (_, 1) => "N-1",
+        (0, _) => "N^2-N-1",
+        _ => "(N-1-s)^2 + N-2, s starting",
+    };
+    Some(exact(above * above + nodes - 2, formula.to_owned()))
 }
 
-fn is_everybody(starters: &[NodeId], nodes: u32) -> bool {
-    starters.iter().copied().eq((0..nodes).map(NodeId))
+fn alive(plan: &ElectionPlan) -> impl Iterator<Item = NodeId> {
+    (0..plan.setup.nodes).map(NodeId).filter(|id| !plan.setup.crashed.contains(id))
 }
 
-fn exact(value: u64, formula: &str) -> Expected {
-    Expected { value: value as f64, meaning: Meaning::Exact, formula: formula.to_owned() }
+fn is_steady(plan: &ElectionPlan) -> bool {
+    matches!(plan.network.latency, Latency::Everywhere(Distribution::Constant(_)))
+}
+
+fn exact(value: i64, formula: String) -> Expected {
+    Expected { value: value as f64, meaning: Meaning::Exact, formula }
 }

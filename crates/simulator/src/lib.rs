@@ -31,7 +31,7 @@ mod world;
 pub use checks::Violation;
 pub use distribution::Distribution;
 pub use election::{ElectionPlan, ElectionReport, ElectionRun};
-pub use election_theory::election_theory;
+pub use election_theory::{ElectionTheory, election_theory};
 pub use hash::combined;
 pub use histogram::{Histogram, Quantiles};
 pub use network::{Latency, Network, Outage, Partition, Regions};

@@ -182,8 +182,9 @@ impl Run {
                     format!("{count} are privileged, and the flags repeat every {length} steps")
                 }
             };
+            let (property, seed) = (Claim::Convergence, plan.seed);
             let (at, event, node) = (self.steps, self.moves, privileged[0].0);
-            Violation { property: Claim::Convergence, at, event, node, what }
+            Violation { property, seed, at, event, node, what }
         };
         RingReport {
             algorithm: "dijkstra",

@@ -432,7 +432,7 @@ fn checks(plan: &Plan, start: &Start, claims: &[Claim]) -> Checks {
     });
     let ordering = wanted.then(|| Ordering::new(processes));
     let bypass = judged.contains(&Claim::BoundedBypass).then(|| Bypass::new(processes));
-    Checks::new(judged, ordering, bypass)
+    Checks::new(plan.seed, judged, ordering, bypass)
 }
 
 /// The Bakery's pollers need about 4 N^2 messages from one entry to the next; everyone else needs

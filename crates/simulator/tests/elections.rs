@@ -74,9 +74,14 @@ fn the_ring_election_costs_what_the_textbook_says() {
 #[test]
 fn elections_cost_what_theory_says_whoever_starts() {
     let costs = |name: &str, plan: &ElectionPlan| {
-        let expected = election_theory(name, plan).expect("theory knows this");
-        let found = run(name, plan).messages as f64;
-        assert_eq!(found, expected.value, "{name}, {} by {:?}", plan.setup.nodes, plan.starters);
+        let (theory, report) = (election_theory(name, plan), run(name, plan));
+        let expected = theory.messages.expect("theory knows this");
+        let words = format!("{name}, {} by {:?}: {expected:?}", plan.setup.nodes, plan.starters);
+        assert_eq!(report.messages as f64, expected.value, "{words}");
+        if let Some(expected) = &theory.turnaround {
+            assert_eq!(report.turnaround, Some(expected.value), "{words}, {expected:?}");
+        }
+        assert_eq!(theory.turnaround.is_some(), name == "chang-roberts", "{words}");
     };
     for nodes in [2, 3, 6, 10] {
         let all: Vec<_> = (0..nodes).collect();
@@ -84,15 +89,25 @@ fn elections_cost_what_theory_says_whoever_starts() {
             let order = (0..nodes).rev().map(NodeId).collect();
             let mut ring = plan(nodes, &all);
             ring.setup.ring = Some(order).filter(|_| falls);
-            costs("chang-roberts", &ring);
-            for starter in 0..nodes {
-                ring.starters = vec![NodeId(starter)];
+            // All are up, the highest is down, or another one.
+            for down in [None, Some(nodes - 1), Some(nodes / 2)] {
+                // Alone, a process needs no message.
+                let down = down.filter(|_| nodes > 2).map(NodeId);
+                ring.setup.crashed = down.into_iter().collect();
+                let up: Vec<_> = (0..nodes).map(NodeId).filter(|id| Some(*id) != down).collect();
+                for &starter in &up {
+                    ring.starters = vec![starter];
+                    costs("chang-roberts", &ring);
+                }
+                ring.starters = up;
                 costs("chang-roberts", &ring);
             }
         }
         for starter in 0..nodes - 1 {
             let mut bully = plan(nodes, &[starter]);
             bully.setup.crashed = vec![NodeId(nodes - 1)];
+            costs("bully", &bully);
+            bully.starters = (starter..nodes - 1).map(NodeId).collect();
             costs("bully", &bully);
         }
     }

@@ -1,6 +1,6 @@
 //! A trace as text for people.
 
-use mutua_algorithms::{NodeId, Wait};
+use mutua_algorithms::{NodeId, Time, Wait};
 
 use crate::{Event, Header, Message, What};
 
@@ -72,7 +72,7 @@ pub(crate) fn shortened(names: &[String]) -> String {
 /// The first line of a step.
 fn head(header: &Header, event: &Event) -> String {
     let clock = match (event.clock, is_told(&event.what)) {
-        (Some(clock), true) => format!(", clock {clock}"),
+        (Some(clock), true) => format!(", clock {}", Time::from_number(clock)),
         _ => String::new(),
     };
     let who = header.name(event.who);

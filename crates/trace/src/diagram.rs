@@ -9,6 +9,8 @@ mod layout;
 mod legend;
 mod paint;
 mod scene;
+mod ways;
+mod words;
 
 use crate::{Event, Header};
 

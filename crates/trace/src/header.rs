@@ -83,6 +83,11 @@ impl Header {
         self.processes.get(node.index()).cloned().unwrap_or_else(|| format!("?{node}"))
     }
 
+    /// What stands above a picture of it.
+    pub(crate) fn heading(&self) -> &str {
+        if self.title.is_empty() { &self.algorithm } else { &self.title }
+    }
+
     /// The process of this name.
     pub fn process(&self, name: &str) -> Option<NodeId> {
         self.processes.iter().position(|known| known == name).map(NodeId::from)

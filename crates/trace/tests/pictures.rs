@@ -1,8 +1,8 @@
 //! Space-time pictures: everything of a trace is in them, whatever it contains.
 
-use mutua_algorithms::NodeId;
+use mutua_algorithms::{NodeId, Time};
 use mutua_trace::{
-    EXAMPLES, Event, FORMAT, Header, Message, Unit, Values, What, diagram, script::Played,
+    EXAMPLES, Event, FORMAT, Header, Message, Unit, Values, What, describe, diagram, script::Played,
 };
 
 fn played(name: &str) -> Played {
@@ -95,6 +95,23 @@ fn names_are_text_whatever_they_are() {
     let svg = diagram::svg(&header, &events);
     assert!(is_well_formed(&svg), "{svg}");
     assert!(svg.contains("&lt;script&gt;&quot;&amp;'") && svg.contains("a&lt;b"));
+}
+
+#[test]
+fn clocks_of_views_are_short_and_explained() {
+    let (view, count) = (3, 17);
+    let long = Time::new(view, count).number();
+    let mut header = played("ricart-agrawala/chain-of-three").header;
+    header.unit = Unit::Nanoseconds;
+    let mut request = Event::new(1, NodeId(0), What::Request);
+    request.clock = Some(long);
+    let enter = Event::new(1_000, NodeId(0), What::Enter { fence: long });
+    let events = [request, enter, Event::new(2_000, NodeId(0), What::Exit)];
+    let svg = diagram::svg(&header, &events);
+    assert!(svg.contains(">3.17<") && svg.contains(">fence 3.17<"), "{svg}");
+    assert!(svg.contains("v * 2^40 + n") && !svg.contains(&format!("fence {long}<")), "{svg}");
+    assert!(describe::trace(&header, &events).contains("clock 3.17"));
+    assert!(!picture("ricart-agrawala/chain-of-three").contains("2^40"));
 }
 
 /// Thousands of messages, as a simulator writes them, some of them lost sight of.

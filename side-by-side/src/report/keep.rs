@@ -4,21 +4,12 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{number, read, summary::Summary, tables::main_table, targets::Target, text, write};
+use super::{
+    files, number, read, summary::Summary, tables::main_table, targets::Target, text, write,
+};
 
 const BEGIN: &str = "<!-- side by side: begin -->";
 const END: &str = "<!-- side by side: end -->";
-
-/// Files of a report.
-const FILES: [&str; 7] = [
-    "report.json",
-    "report.md",
-    "report.html",
-    "handovers.svg",
-    "handovers-64.svg",
-    "delay.svg",
-    "again.svg",
-];
 
 /// Copies the report of a directory to `docs/side-by-side` of the repository, and writes the part
 /// of the README between two marks anew.
@@ -29,7 +20,7 @@ pub(crate) fn keep(directory: &Path) -> Result<()> {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("a repository")?;
     let docs = repository.join("docs/side-by-side");
     fs::create_dir_all(&docs)?;
-    for file in FILES {
+    for file in files() {
         fs::copy(directory.join(file), docs.join(file))?;
     }
     let readme = repository.join("README.md");

@@ -49,6 +49,11 @@ const PLOTS: [Plot; 4] = [
     },
 ];
 
+/// The names of the plots' files.
+pub(super) fn files() -> impl Iterator<Item = &'static str> {
+    PLOTS.iter().map(|plot| plot.file)
+}
+
 /// All plots with the names of their files.
 pub(super) fn all(summary: &Summary) -> Vec<(&'static str, String)> {
     PLOTS.iter().map(|plot| (plot.file, draw(plot, &summary.rows))).collect()

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Costs, Election, Fields, Kind, Links, Message, NodeId, Other, Outbox,
-    Start, Structure, Timer, Variant, Wait,
+    Partners, Start, Structure, Timer, Variant, Wait,
 };
 
 /// One process of the Bully algorithm.
@@ -242,6 +242,7 @@ const ABOUT: About = About {
     claims: &[Claim::Agreement, Claim::Termination],
     links: Links::Any,
     structure: Structure::Complete,
+    partners: Partners::All,
     uses_stamps: false,
     options: &[Choice {
         key: "takeover",
@@ -260,7 +261,7 @@ const ABOUT: About = About {
         other: Other::Nothing,
     }],
     costs: Costs {
-        light: "N-2 (highest down)",
+        light: "N-2 (highest down, and not asked)",
         saturated: "-",
         worst: "N^2-N-1 (highest down)",
         client_delay: "-",

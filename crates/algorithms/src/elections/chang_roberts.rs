@@ -12,8 +12,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Election, Fields, Kind, Links, Message, NodeId, Outbox, Start, Structure,
-    Timer,
+    About, Claim, Costs, Election, Fields, Kind, Links, Message, NodeId, Outbox, Partners, Start,
+    Structure, Timer,
 };
 
 /// One process of Chang and Roberts' algorithm.
@@ -160,6 +160,7 @@ const ABOUT: About = About {
     claims: &[Claim::Agreement, Claim::Termination],
     links: Links::Fifo,
     structure: Structure::Ring,
+    partners: Partners::Few,
     uses_stamps: false,
     options: &[],
     costs: Costs {

@@ -16,8 +16,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Election, Fields, Kind, Links, Message, NodeId, NodeSet, Outbox, Start,
-    Structure, Timer, Value, Wait,
+    About, Claim, Costs, Election, Fields, Kind, Links, Message, NodeId, NodeSet, Outbox, Partners,
+    Start, Structure, Timer, Value, Wait,
 };
 
 /// One process of the invitation algorithm.
@@ -414,6 +414,7 @@ const ABOUT: About = About {
     claims: &[Claim::Termination],
     links: Links::Any,
     structure: Structure::Complete,
+    partners: Partners::All,
     uses_stamps: false,
     options: &[],
     costs: Costs {

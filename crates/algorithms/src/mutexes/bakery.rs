@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Phase, Stamp, Start, Structure, Value, Variant,
+    Outbox, Partners, Phase, Stamp, Start, Structure, Value, Variant,
 };
 
 /// One process of the Bakery.
@@ -429,6 +429,7 @@ const ABOUT: About = About {
     claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
     links: Links::Any,
     structure: Structure::Complete,
+    partners: Partners::All,
     uses_stamps: false,
     options: OPTIONS,
     costs: Costs {

@@ -13,8 +13,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Outbox, Phase,
-    Stamp, Start, Structure, Time, Value,
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Outbox, Partners,
+    Phase, Stamp, Start, Structure, Time, Value,
 };
 
 /// One process of Carvalho and Roucairol's algorithm.
@@ -215,6 +215,7 @@ const ABOUT: About = About {
     claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
     links: Links::Any,
     structure: Structure::Complete,
+    partners: Partners::All,
     uses_stamps: true,
     options: &[],
     costs: Costs {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Phase, Renaming, Stamp, Start, Structure, Time, Value, Variant,
+    Outbox, Partners, Phase, Renaming, Stamp, Start, Structure, Time, Value, Variant,
 };
 
 /// One process of the central algorithm: a client, and perhaps the coordinator.
@@ -344,6 +344,7 @@ const ABOUT: About = About {
     ],
     links: Links::Any,
     structure: Structure::Complete,
+    partners: Partners::Few,
     uses_stamps: true,
     options: &[
         Choice {

@@ -21,8 +21,8 @@ mod ring;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Other, Outbox, Phase,
-    Stamp, Start, StartError, Structure, Variant,
+    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Other, Outbox,
+    Partners, Phase, Stamp, Start, StartError, Structure, Variant,
 };
 
 pub use ring::{Daemon, DijkstraRing};
@@ -243,6 +243,7 @@ const ABOUT: About = About {
     ],
     links: Links::Any,
     structure: Structure::Ring,
+    partners: Partners::Few,
     uses_stamps: false,
     options: &[
         Choice {

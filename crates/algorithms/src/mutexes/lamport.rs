@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Phase, Stamp, Start, Structure, Time, Value, Variant,
+    Outbox, Partners, Phase, Stamp, Start, Structure, Time, Value, Variant,
 };
 
 /// One process of Lamport's algorithm.
@@ -265,6 +265,7 @@ const ABOUT: About = About {
     ],
     links: Links::Fifo,
     structure: Structure::Complete,
+    partners: Partners::All,
     uses_stamps: true,
     options: &[Choice {
         key: "confirm",

@@ -12,8 +12,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Phase, Stamp, Start,
-    Structure, mutexes::state::State,
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
+    Stamp, Start, Structure, mutexes::state::State,
 };
 
 /// One process of Le Lann's ring.
@@ -148,6 +148,7 @@ const ABOUT: About = About {
     ],
     links: Links::Any,
     structure: Structure::Ring,
+    partners: Partners::Few,
     uses_stamps: false,
     options: &[],
     costs: Costs {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Phase, Quorums, Shared, Stamp, Start, Structure, Time, Value, Variant,
+    Outbox, Partners, Phase, Quorums, Shared, Stamp, Start, Structure, Time, Value, Variant,
 };
 
 /// One process of Maekawa's algorithm: a requester and a voter.
@@ -388,6 +388,7 @@ const ABOUT: About = About {
     claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
     links: Links::Fifo,
     structure: Structure::Quorums,
+    partners: Partners::Quorum,
     uses_stamps: true,
     options: &[
         Choice {

@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Outbox, Phase,
-    Quorums, Renaming, Shared, Stamp, Start, Structure, Value,
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Outbox, Partners,
+    Phase, Quorums, Renaming, Shared, Stamp, Start, Structure, Value,
 };
 
 /// One process of Maekawa's algorithm in its basic form: a requester and a voter.
@@ -209,6 +209,7 @@ const ABOUT: About = About {
     claims: &[Claim::Safety, Claim::Fence],
     links: Links::Fifo,
     structure: Structure::Quorums,
+    partners: Partners::Quorum,
     uses_stamps: false,
     options: &[],
     costs: Costs {

@@ -17,8 +17,8 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Outbox, Phase,
-    Renaming, Stamp, Start, Structure, Value,
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Outbox, Partners,
+    Phase, Renaming, Stamp, Start, Structure, Value,
 };
 
 /// One process of the simple majority vote: a requester and a voter.
@@ -238,6 +238,7 @@ const ABOUT: About = About {
     claims: &[Claim::Safety, Claim::Fence],
     links: Links::Fifo,
     structure: Structure::Complete,
+    partners: Partners::All,
     uses_stamps: false,
     options: &[],
     costs: Costs {

@@ -11,8 +11,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Phase, Renaming,
-    Stamp, Start, Structure, mutexes::state::State,
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
+    Renaming, Stamp, Start, Structure, mutexes::state::State,
 };
 
 /// One process of Naimi and Trehel's algorithm.
@@ -191,6 +191,7 @@ const ABOUT: About = About {
     claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
     links: Links::Any,
     structure: Structure::Complete,
+    partners: Partners::Few,
     uses_stamps: false,
     options: &[],
     costs: Costs {

@@ -12,8 +12,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Phase, Renaming,
-    Shared, Stamp, Start, Structure, Tree, mutexes::state::State,
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
+    Renaming, Shared, Stamp, Start, Structure, Tree, mutexes::state::State,
 };
 
 /// One process of Neilsen and Mizuno's algorithm.
@@ -201,6 +201,7 @@ const ABOUT: About = About {
     claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
     links: Links::Any,
     structure: Structure::Tree,
+    partners: Partners::Few,
     uses_stamps: false,
     options: &[],
     costs: Costs {

@@ -16,8 +16,8 @@ mod queue;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Other, Outbox, Phase,
-    Renaming, Shared, Stamp, Start, Structure, Tree, Value, Variant,
+    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Other, Outbox,
+    Partners, Phase, Renaming, Shared, Stamp, Start, Structure, Tree, Value, Variant,
 };
 use queue::{Queue, Seat};
 
@@ -250,6 +250,7 @@ const ABOUT: About = About {
     claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
     links: Links::Any,
     structure: Structure::Tree,
+    partners: Partners::Few,
     uses_stamps: false,
     options: &[Choice {
         key: "start",

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Phase, Stamp, Start, Structure, Time, Value, Variant,
+    Outbox, Partners, Phase, Stamp, Start, Structure, Time, Value, Variant,
 };
 
 /// One process of Ricart and Agrawala's algorithm.
@@ -212,6 +212,7 @@ const ABOUT: About = About {
     ],
     links: Links::Any,
     structure: Structure::Complete,
+    partners: Partners::All,
     uses_stamps: true,
     options: &[Choice {
         key: "replies",

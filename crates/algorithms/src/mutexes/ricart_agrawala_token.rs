@@ -12,8 +12,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Phase, Stamp, Start,
-    Structure, Value,
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
+    Stamp, Start, Structure, Value,
     mutexes::{serial::is_newer, state::State},
 };
 
@@ -203,6 +203,7 @@ const ABOUT: About = About {
     ],
     links: Links::Any,
     structure: Structure::Complete,
+    partners: Partners::All,
     uses_stamps: false,
     options: &[],
     costs: Costs {

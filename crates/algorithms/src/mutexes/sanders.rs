@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Phase, SetsOf, Shared, Stamp, Start, StartError, Structure, Time, Value, Variant,
+    Outbox, Partners, Phase, SetsOf, Shared, Stamp, Start, StartError, Structure, Time, Value,
+    Variant,
 };
 
 /// One process of Sanders' algorithm: a requester and an arbiter.
@@ -374,6 +375,7 @@ const ABOUT: About = About {
     claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
     links: Links::Fifo,
     structure: Structure::Sets,
+    partners: Partners::All,
     uses_stamps: true,
     options: &[
         Choice {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Phase, Stamp, Start, Structure, Value, Variant,
+    Outbox, Partners, Phase, Stamp, Start, Structure, Value, Variant,
     mutexes::{serial::is_newer, state::State},
 };
 
@@ -256,6 +256,7 @@ const ABOUT: About = About {
     ],
     links: Links::Any,
     structure: Structure::Complete,
+    partners: Partners::All,
     uses_stamps: false,
     options: &[Choice {
         key: "scan",

@@ -79,9 +79,9 @@ impl Brain {
     }
 
     /// Whether leaving this lock is nobody's business but its own: no client of this node waits, so
-    /// that nothing is granted, and an older reading of the clock does.
+    /// that nothing is granted, nor is it written down; and an older reading of the clock does.
     pub fn leaves_alone(&self, lock: LockId) -> bool {
-        self.table.get(lock).is_some_and(|entry| entry.waiting.is_empty())
+        self.tracer.is_none() && self.table.get(lock).is_some_and(|entry| entry.waiting.is_empty())
     }
 
     /// Whether nobody of this node is inside or waits.

@@ -1,8 +1,8 @@
 //! A ring that passes one process over: the token goes round for ever, and that one starves.
 
 use mutua_algorithms::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Phase, Renaming,
-    Setup, Stamp, Start, Structure,
+    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
+    Renaming, Setup, Stamp, Start, Structure,
 };
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +111,7 @@ const ABOUT: About = About {
     claims: &[],
     links: Links::Any,
     structure: Structure::Ring,
+    partners: Partners::All,
     uses_stamps: false,
     options: &[],
     costs: Costs { light: "", saturated: "", worst: "", client_delay: "", sync_delay: "" },

@@ -3,27 +3,28 @@
 mod arguments;
 mod child;
 mod nested;
+mod reach;
 mod report;
 mod signals;
 mod terminal;
 
-pub(crate) use arguments::{Arguments, HELP};
+pub(crate) use arguments::{Arguments, HELP, USAGE};
 pub(crate) use signals::{ARGUMENT as DIE, die};
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use mutua_service::{
     Moment,
-    client::{Connector, Event, Hold, Kind, Wish, connect, hold, kind},
+    client::{Event, Hold, Wish, hold},
     proto::v1,
 };
 use tokio::io::AsyncReadExt;
 
-use crate::{
-    exit,
-    local::{Place, connect_or_start},
-};
+use crate::exit;
 use arguments::Plan;
 use report::Report;
 use signals::Signals;
@@ -31,7 +32,6 @@ use signals::Signals;
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let plan = Plan::new(arguments)?;
-    nested::check(&plan)?;
     // Before anything is opened here that could have the number of the status descriptor.
     let report = Report::new(&plan)?;
     super::locks::block_on(Box::pin(work(plan, report)))
@@ -52,7 +52,12 @@ struct Grant {
 
 async fn work(plan: Plan, mut report: Report) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
-    let (connector, kind, place) = reach(&plan).await?;
+    let begun = Instant::now();
+    let reached = tokio::select! {
+        biased;
+        reached = reach::reach(&plan) => reached?,
+        signal = signals.ending() => return Ok(signals::end(signal)),
+    };
     let client = v1::Client {
         owner: plan.owner.clone(),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -62,13 +67,17 @@ async fn work(plan: Plan, mut report: Report) -> Result<ExitCode> {
     };
     let wish = Wish {
         name: plan.name.clone().into_bytes(),
-        wait: plan.wait,
+        // Who had to look for a node has waited already; zero is not to wait at all.
+        wait: plan.wait.map(|wait| match wait.is_zero() {
+            true => wait,
+            false => wait.saturating_sub(begun.elapsed()).max(Duration::from_millis(1)),
+        }),
         ttl: plan.ttl,
         client,
         guarded: !plan.command.is_empty(),
-        place,
+        place: reached.place,
     };
-    let mut hold = hold(connector, kind, wish);
+    let mut hold = hold(reached.connector, reached.kind, wish);
     let granted = match wait(&plan, &mut hold, &mut signals, &mut report).await? {
         Ok(granted) => granted,
         Err(code) => return Ok(code),
@@ -78,26 +87,6 @@ async fn work(plan: Plan, mut report: Report) -> Result<ExitCode> {
     } else {
         child::run(&plan, hold, granted, signals, report).await
     }
-}
-
-/// How to reach whoever grants the lock, who it is, and the socket if it is the user's node.
-async fn reach(plan: &Plan) -> Result<(Connector, Kind, Option<PathBuf>)> {
-    if let Some(endpoint) = plan.endpoint.clone() {
-        let first = connect(&endpoint).await.map_err(exit::unreachable)?;
-        let kind = kind(first).await.map_err(exit::unavailable)?;
-        let connector: Connector = Box::new(move || {
-            let endpoint = endpoint.clone();
-            Box::pin(async move { connect(&endpoint).await })
-        });
-        return Ok((connector, kind, None));
-    }
-    let place = Place::find()?;
-    let socket = place.configured.is_none().then(|| place.socket.clone());
-    let connector: Connector = Box::new(move || {
-        let place = place.clone();
-        Box::pin(async move { connect_or_start(&place).await })
-    });
-    Ok((connector, Kind::Mutua, socket))
 }
 
 /// Waits to be let in. The inner error is how to exit without.
@@ -140,7 +129,7 @@ async fn wait(
             }
             Some(Event::Note(text)) => report.note(&text),
             Some(Event::Lost(text) | Event::Unreachable(text)) => {
-                return Err(exit::unreachable(text));
+                return Err(exit::unavailable(text));
             }
             Some(Event::Left) | None => return Err(exit::unavailable("the node went away")),
         }

@@ -2,7 +2,7 @@
 
 mod words;
 
-pub(crate) use words::{ago, entry_json, who};
+pub(crate) use words::{ago, entry_json, plain, who};
 
 use std::{io::IsTerminal, process::ExitCode, time::Duration};
 
@@ -27,8 +27,8 @@ Whichever node is asked, it asks the other members too. One that does not answer
 its clients are missing.
 
 Exit codes: 0 done, or yes; 1 no (verify: another token is inside; break: nothing was broken); \
-64 bad usage, 69 no node, or no is not known because a member did not answer, 77 not allowed, \
-78 bad configuration.";
+64 bad usage, 69 no node (a real etcd is none), or no is not known because a member did not \
+answer, 77 not allowed, 78 bad configuration.";
 
 /// Where to ask.
 #[derive(Debug, Args)]
@@ -94,10 +94,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 async fn client(at: &Where) -> Result<LocksClient<Channel>> {
     let channel = match &at.endpoint {
-        Some(endpoint) => connect(endpoint).await,
-        None => connect_or_start(&Place::find()?).await,
+        Some(endpoint) => {
+            let connected = tokio::time::timeout(PATIENCE, connect(endpoint)).await;
+            let connected = connected.map_err(|_| exit::unavailable("the node does not answer"))?;
+            connected.map_err(|error| exit::not_connected(&error))?
+        }
+        None => connect_or_start(&Place::find()?).await?,
     };
-    let client = LocksClient::new(channel.map_err(exit::unreachable)?);
+    let client = LocksClient::new(channel);
     // A list is as long as it is.
     let mut client = client.max_decoding_message_size(usize::MAX);
     let about = tokio::time::timeout(PATIENCE, client.about(v1::AboutRequest {})).await;

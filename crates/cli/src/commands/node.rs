@@ -1,7 +1,7 @@
 //! `mutua node`: run a node of a cluster until it is told to end.
 
 use std::{
-    io::{IsTerminal, stderr},
+    io::{ErrorKind, IsTerminal, stderr},
     path::PathBuf,
     process::ExitCode,
 };
@@ -87,6 +87,10 @@ async fn run_node(options: Options) -> Result<ExitCode> {
     serve(options, stop).await.map_err(|error| match error {
         ServeError::Start(StartError::NotLoopback { .. }) | ServeError::NotLoopback(_) => {
             anyhow::Error::from(Coded(CONFIG, format!("{error} (--insecure)")))
+        }
+        // Something that is no socket is where the socket should be.
+        ServeError::Listen { ref source, .. } if source.kind() == ErrorKind::AlreadyExists => {
+            Coded(CONFIG, error.to_string()).into()
         }
         ServeError::Start(StartError::Config(_)) => Coded(CONFIG, error.to_string()).into(),
         other => other.into(),

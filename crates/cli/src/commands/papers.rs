@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Args, CommandFactory};
+use clap::{Arg, ArgAction, Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::{names, out};
@@ -46,9 +46,48 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<ExitCode> {
     }
     for part in parts {
         let name = format!("mutua-{}", part.get_name());
-        let page = part.clone().bin_name(name.replace('-', " "));
+        let page = part.clone().bin_name(format!("mutua {}", part.get_name()));
+        let page = page.display_name(&name).override_usage(synopsis(part));
         clap_mangen::Man::new(page).title(name).render(&mut pages)?;
     }
     out::write_bytes(&pages);
     Ok(ExitCode::SUCCESS)
+}
+
+/// A command's arguments on a line, as they are written, options with their values.
+fn synopsis(command: &Command) -> String {
+    let shown = |argument: &&Arg| !argument.is_hide_set();
+    let (last, places): (Vec<_>, Vec<_>) =
+        command.get_positionals().filter(shown).partition(|argument| argument.is_last_set());
+    let options = command.get_opts().filter(shown).map(option);
+    let words = options.chain(places.into_iter().map(place));
+    let words =
+        words.chain(last.into_iter().map(|argument| format!("[-- {}...]", value(argument))));
+    let under = command.has_subcommands().then(|| "COMMAND".to_owned());
+    let name = format!("mutua {}", command.get_name());
+    [name].into_iter().chain(words).chain(under).collect::<Vec<_>>().join(" ")
+}
+
+fn option(argument: &Arg) -> String {
+    let short = argument.get_short().map(|short| format!("-{short}"));
+    let long = argument.get_long().map(|long| format!("--{long}"));
+    let names = short.into_iter().chain(long).collect::<Vec<_>>().join("|");
+    let text = match argument.get_action().takes_values() {
+        true => format!("{names} {}", value(argument)),
+        false => names,
+    };
+    if argument.is_required_set() { text } else { format!("[{text}]") }
+}
+
+fn place(argument: &Arg) -> String {
+    let many = matches!(argument.get_action(), ArgAction::Append);
+    let text = format!("{}{}", value(argument), if many { "..." } else { "" });
+    if argument.is_required_set() { text } else { format!("[{text}]") }
+}
+
+fn value(argument: &Arg) -> String {
+    match argument.get_value_names() {
+        Some(names) => names.join(" "),
+        None => argument.get_id().as_str().to_uppercase(),
+    }
 }

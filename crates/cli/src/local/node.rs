@@ -1,10 +1,17 @@
 //! The node in the background.
 
-use std::{ffi::OsString, fs, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use mutua_node::Config;
-use mutua_service::{Options, serve};
+use mutua_service::{Options, ServeError, serve};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -18,8 +25,12 @@ pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("mutua: the node of this user: {error:#}");
-            ExitCode::from(exit::UNAVAILABLE)
+            let text = format!("the node of this user: {error:#}");
+            eprintln!("mutua: {text}");
+            // Whoever started it may listen: the log may be where there is no room for it.
+            let _ = writeln!(io::stdout(), "{text}");
+            let taken = error.downcast_ref().is_some_and(ServeError::is_taken);
+            ExitCode::from(if taken { exit::CONFLICT } else { exit::UNAVAILABLE })
         }
     }
 }
@@ -41,7 +52,7 @@ fn run(arguments: &[OsString]) -> Result<()> {
                 _ = interrupt.recv() => {}
             }
         };
-        serve(options, stop).await.context("it cannot serve")
+        serve(options, stop).await.map_err(anyhow::Error::from)
     })
 }
 

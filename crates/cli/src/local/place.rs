@@ -2,13 +2,15 @@
 
 use std::{
     fs,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
+    io::ErrorKind,
+    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use mutua_service::client::fits;
 
-use crate::exit;
+use crate::exit::{self, Coded};
 
 /// A node's place.
 #[derive(Clone, Debug)]
@@ -29,13 +31,8 @@ impl Place {
     /// `MUTUA_CONFIG`, has a configuration of; else that of this user on this machine.
     pub(crate) fn find() -> Result<Self> {
         match std::env::var_os("MUTUA_SOCKET") {
-            Some(socket) if !socket.is_empty() => {
-                let socket = std::path::absolute(PathBuf::from(socket))
-                    .context("MUTUA_SOCKET is no path")?;
-                let mut directory = socket.clone().into_os_string();
-                directory.push(".d");
-                Ok(Self { directory: directory.into(), socket, configured: None })
-            }
+            Some(socket) if !socket.is_empty() => Self::named(Path::new(&socket))
+                .map_err(|why| Coded(exit::CONFIG, format!("MUTUA_SOCKET: {why}")).into()),
             _ => {
                 if let Some(configured) = Self::configured()? {
                     return Ok(configured);
@@ -45,6 +42,35 @@ impl Place {
                 Ok(Self { socket: directory.join("locks.sock"), directory, configured: None })
             }
         }
+    }
+
+    /// The place of this socket, or why there can be none.
+    fn named(socket: &Path) -> Result<Self, String> {
+        let shown = socket.display();
+        let Some(text) = socket.to_str() else {
+            return Err(format!("{shown} is no UTF-8, and an endpoint must be"));
+        };
+        let socket = std::path::absolute(socket)
+            .map_err(|error| format!("{shown} is relative to what there is not: {error}"))?;
+        let kind = fs::symlink_metadata(&socket).map(|data| data.file_type());
+        // Who names a link means where it leads, if a node is there; none is started in its place.
+        let kind = match kind {
+            Ok(kind) if kind.is_symlink() => fs::metadata(&socket).map(|data| data.file_type()),
+            kind => kind,
+        };
+        let is_directory = kind.as_ref().is_ok_and(|kind| kind.is_dir());
+        if is_directory || text.ends_with('/') || socket.file_name().is_none() {
+            return Err(format!("{shown} is a directory, and should be the path of a socket"));
+        }
+        if kind.is_ok_and(|kind| !kind.is_socket()) {
+            return Err(format!("{shown} is there and is no socket; it is left alone"));
+        }
+        let mut directory = socket.clone().into_os_string();
+        directory.push(".d");
+        let place = Self { directory: directory.into(), socket, configured: None };
+        let added = mutua_node::socket_path(&place.directory);
+        fits(&added).map_err(|why| format!("{shown} is too long: {why}, {}", added.display()))?;
+        Ok(place)
     }
 
     fn configured() -> Result<Option<Self>> {
@@ -79,10 +105,15 @@ impl Place {
         let path = &self.directory;
         match fs::DirBuilder::new().mode(0o700).create(path) {
             Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
+                let code = match error.kind() {
+                    ErrorKind::NotFound | ErrorKind::NotADirectory => exit::CONFIG,
+                    ErrorKind::PermissionDenied => exit::DENIED,
+                    _ => exit::UNAVAILABLE,
+                };
                 let text = format!("{} cannot be made: {error}", path.display());
-                return Err(exit::unavailable(text));
+                return Err(Coded(code, text).into());
             }
         }
         check(path)
@@ -92,8 +123,15 @@ impl Place {
 fn check(path: &Path) -> Result<()> {
     let data = fs::symlink_metadata(path)
         .map_err(|error| exit::unavailable(format!("{}: {error}", path.display())))?;
-    let ours = data.is_dir() && data.uid() == rustix::process::geteuid().as_raw();
-    if ours && data.mode() & 0o077 == 0 {
+    if data.uid() != rustix::process::geteuid().as_raw() {
+        let (path, user) = (path.display(), data.uid());
+        let text = format!(
+            "user {user} has taken the place of this user's node, {path}; MUTUA_SOCKET names \
+             another"
+        );
+        return Err(Coded(exit::DENIED, text).into());
+    }
+    if data.is_dir() && data.mode() & 0o077 == 0 {
         return Ok(());
     }
     Err(exit::unavailable(format!(
@@ -107,7 +145,30 @@ fn check(path: &Path) -> Result<()> {
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 
-    use super::check;
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+
+    use super::{Place, check};
+
+    #[test]
+    fn a_socket_that_cannot_be_is_refused_with_the_reason() {
+        let place = tempfile::tempdir().expect("a directory");
+        let (file, within) = (place.path().join("file"), place.path().join("s"));
+        fs::write(&file, "").expect("written");
+        Place::named(&within).expect("it can be");
+        let long = place.path().join("a".repeat(90));
+        let bytes = Path::new(OsStr::from_bytes(b"/tmp/\xff"));
+        for (socket, why) in [
+            (file.as_path(), "is no socket"),
+            (place.path(), "is a directory"),
+            (Path::new("/"), "is a directory"),
+            (Path::new("/tmp/nothing/"), "is a directory"),
+            (&long, "too long"),
+            (bytes, "no UTF-8"),
+        ] {
+            let refused = Place::named(socket).expect_err(why);
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
 
     #[test]
     fn a_place_that_others_could_use_is_refused() {

@@ -71,6 +71,11 @@ pub(super) async fn run(
     say(&tell, Event::Left);
 }
 
+/// Ends a lease, and with it all that is held by it.
+pub(super) async fn revoke(channel: Channel, id: i64) -> Result<(), Status> {
+    LeaseClient::new(channel).lease_revoke(LeaseRevokeRequest { id }).await.map(drop)
+}
+
 fn say(tell: &UnboundedSender<Event>, event: Event) {
     // If nobody listens any more, the process is about to end.
     let _ = tell.send(event);

@@ -328,8 +328,8 @@ impl Session {
     }
 
     fn granted(&mut self, now: Moment, fence: u64) {
-        if self.fence == Some(fence) {
-            // It asked twice.
+        if self.lost || self.leaving || self.fence == Some(fence) {
+            // It asked twice, or wants it no more.
             return;
         }
         (self.fence, self.untold) = (Some(fence), true);
@@ -343,7 +343,7 @@ impl Session {
     /// older renewals, long after it was written.
     fn tell_grant(&mut self, now: Moment) {
         let good = self.good_until.since(now) >= self.ttl / 2;
-        if let Some(fence) = self.fence.filter(|_| self.untold && good) {
+        if let Some(fence) = self.fence.filter(|_| self.untold && good && !self.leaving) {
             self.untold = false;
             self.tell(Event::GoodUntil(self.good_until));
             let waited = now.since(self.since);
@@ -361,7 +361,7 @@ impl Session {
             // The session has ended, and the next word says so.
             return;
         }
-        // What is said later counts, though it may be sooner than what was asked for or said before.
+        // What is said last counts, though it may be sooner than what was asked for or said before.
         self.ttl = Duration::from_millis(good_for_ms);
         self.good_until = sent.after(self.ttl);
         self.renew_at = self.renew_at.min(sent.after(self.ttl / 3));

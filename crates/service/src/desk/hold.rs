@@ -65,11 +65,18 @@ impl Desk {
         }
     }
 
-    /// Nobody is inside and has not been for a while: nothing needs to be remembered.
+    /// Looks how long the leases are that are still out there: longer ones need not be remembered.
+    /// To be called now and then.
     pub fn forget_leases(&mut self, now: Moment) {
-        if self.remembered > Duration::ZERO && self.nobody_inside(now) {
-            self.remembered = Duration::ZERO;
-            self.effects.push(Effect::Remember { longest: Duration::ZERO });
+        if now < self.quarantine || !std::mem::take(&mut self.somebody_left) {
+            return;
+        }
+        let holders = self.locks.values().filter_map(|lock| lock.holder.as_ref());
+        let leases = holders.filter_map(|holder| Some(self.sessions.get(&holder.session)?.ttl));
+        let longest = leases.max().unwrap_or_default();
+        if longest < self.remembered {
+            self.remembered = longest;
+            self.effects.push(Effect::Remember { longest });
         }
     }
 
@@ -93,7 +100,9 @@ impl Desk {
             // Who claimed it before was inside before this one, and not any more.
             self.lose(now, &name, "a later holder has claimed it".to_owned());
         }
-        self.remember(id);
+        // From now on its lease ends later than that of the others who may still claim.
+        self.remembered = self.remembered.max(self.sessions[&id].ttl);
+        self.effects.push(Effect::Remember { longest: self.remembered });
         let ask = self.new_ask(&name, How::Claim(fence));
         self.hold(now, id, &name, ask, fence);
         self.changed(&name);
@@ -103,6 +112,7 @@ impl Desk {
     /// The node did not let in who claimed; `refused` has taken it out.
     pub(super) fn forget_claim(&mut self, name: &Name, claimed: &Hold) {
         let &Hold { session, fence, .. } = claimed;
+        self.somebody_left = true;
         if let Some(session) = self.sessions.get_mut(&session) {
             session.inside.retain(|inside| inside != name);
         }
@@ -130,6 +140,7 @@ impl Desk {
         let Some(lock) = self.locks.get_mut(name) else { return };
         if let Some(hold) = lock.holder.take() {
             self.drop_ask(hold.ask);
+            self.somebody_left = true;
         }
         self.ask_for_next(now, name);
         self.changed(name);
@@ -198,6 +209,7 @@ impl Desk {
     }
 
     pub(super) fn end_quarantine(&mut self, now: Moment) {
+        self.somebody_left = true;
         self.effects.push(Effect::Join);
         let names: Vec<_> = self.locks.keys().cloned().collect();
         for name in names {

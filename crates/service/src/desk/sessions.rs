@@ -11,6 +11,7 @@ pub(super) struct Session {
     pub(super) good_until: Moment,
     /// Whether the end of the client's process says nothing about what it runs.
     guarded: bool,
+    lease: bool,
     pub(super) waits: Vec<WaitId>,
     pub(super) inside: Vec<Name>,
 }
@@ -26,6 +27,9 @@ pub struct Opening {
     pub client: Client,
     /// Whether what the client runs may outlive the client: its death frees nothing.
     pub guarded: bool,
+    /// Whether it is a lease, which whoever knows its number may renew and end, or a client's own,
+    /// which nobody else may.
+    pub lease: bool,
 }
 
 /// Why there is no new session. Nothing was changed.
@@ -67,6 +71,7 @@ impl Desk {
             ttl,
             good_until: now.after(ttl),
             guarded: opening.guarded,
+            lease: opening.lease,
             waits: Vec::new(),
             inside: Vec::new(),
         };
@@ -87,7 +92,8 @@ impl Desk {
         known: SessionId,
         opening: Opening,
     ) -> Result<(SessionId, Duration), OpenError> {
-        match self.renew(now, known) {
+        let own = !self.is_lease(known);
+        match self.renew(now, known).filter(|_| own) {
             Some(ttl) => Ok((known, ttl)),
             None => self.open(now, opening),
         }
@@ -106,9 +112,14 @@ impl Desk {
         Some((session.ttl, session.good_until.since(now)))
     }
 
-    /// All sessions.
-    pub fn session_ids(&self) -> impl Iterator<Item = SessionId> {
-        self.sessions.keys().copied()
+    /// All leases.
+    pub fn leases(&self) -> impl Iterator<Item = SessionId> {
+        self.sessions.iter().filter(|(_, session)| session.lease).map(|(id, _)| *id)
+    }
+
+    /// Whether there is such a lease.
+    pub fn is_lease(&self, id: SessionId) -> bool {
+        self.sessions.get(&id).is_some_and(|session| session.lease)
     }
 
     /// What a session is inside.

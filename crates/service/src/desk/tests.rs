@@ -412,6 +412,10 @@ fn after_a_crash_former_holders_claim_theirs_again_and_stay_inside() {
     assert!(hall.fence_of(next).expect("its turn") > 42);
 }
 
+fn is_loss_of(effect: &Effect, who: SessionId, what: u64) -> bool {
+    matches!(effect, Effect::Lost { session, fence, .. } if (*session, *fence) == (who, what))
+}
+
 #[test]
 fn of_two_who_claim_the_later_holder_is_inside_and_the_other_is_told() {
     let mut hall = Hall::after_a_crash(Some(TTL));
@@ -423,8 +427,7 @@ fn of_two_who_claim_the_later_holder_is_inside_and_the_other_is_told() {
     hall.settle();
     assert!(!hall.desk.verify(hall.now, b"x", 42));
     assert!(hall.desk.verify(hall.now, b"x", 43));
-    let lost = |effect: &Effect| matches!(effect, Effect::Lost { session, fence: 42, .. } if *session == one);
-    assert!(hall.was_told(lost));
+    assert!(hall.was_told(|effect| is_loss_of(effect, one, 42)));
     assert!(!hall.desk.claim(hall.now, one, b"x", 42));
     hall.desk.close(hall.now, one);
     hall.settle();
@@ -445,8 +448,10 @@ fn a_claim_that_the_node_does_not_accept_is_lost_with_its_own_fence() {
     let ask = hall.asked.pop().expect("the node is asked").0;
     hall.desk.refused(hall.now, ask, None);
     hall.settle();
-    let lost = |effect: &Effect| matches!(effect, Effect::Lost { session, fence: 42, .. } if *session == one);
-    assert!(hall.was_told(lost), "a client knows by the fence what it has lost");
+    assert!(
+        hall.was_told(|effect| is_loss_of(effect, one, 42)),
+        "a client knows by the fence what it has lost"
+    );
     assert!(!hall.desk.verify(hall.now, b"x", 42));
 }
 
@@ -462,6 +467,30 @@ fn the_node_joins_the_others_only_when_nobody_can_claim_any_more() {
     assert!(!hall.was_told(|effect| *effect == Effect::Join));
     hall.pass(1);
     assert!(hall.was_told(|effect| *effect == Effect::Join));
+}
+
+#[test]
+fn a_lease_that_was_given_back_need_not_be_remembered_though_others_are_inside() {
+    let mut hall = Hall::new();
+    let (one, two) = (hall.open(), hall.open_with(Opening { ttl: TTL * 60, ..Opening::default() }));
+    hall.wait(one);
+    let long = hall.desk.acquire(hall.now, two, b"y", Patience::Forever);
+    hall.settle();
+    let fence = hall.fence_of(long).expect("inside");
+    hall.desk.forget_leases(hall.now);
+    hall.settle();
+    let remembers = |hall: &mut Hall| {
+        let told = hall.told.iter().rev().find_map(|effect| match effect {
+            Effect::Remember { longest } => Some(*longest),
+            _ => None,
+        });
+        told.expect("it remembers")
+    };
+    assert_eq!(remembers(&mut hall), TTL * 60);
+    assert!(hall.desk.release(hall.now, b"y", fence));
+    hall.desk.forget_leases(hall.now);
+    hall.settle();
+    assert_eq!(remembers(&mut hall), TTL);
 }
 
 #[test]

@@ -49,7 +49,8 @@ pub(super) async fn run(
         Some(Err(_)) | None => return,
     };
     if hello.only_goodbye {
-        service.call(|core, now| core.desk.close(now, SessionId(hello.session)));
+        let session = SessionId(hello.session);
+        service.call(|core, now| !core.desk.is_lease(session) && core.desk.close(now, session));
         let farewell = Answer::Farewell(v1::Farewell {});
         let _ = replies.send(Ok(v1::Reply { answer: Some(farewell) }));
         return;
@@ -60,16 +61,15 @@ pub(super) async fn run(
     let Some(mut attached) = Attached::begin(service, hello, replies) else { return };
     attached.read(requests).await;
     let Attached { service, session, number, .. } = attached;
-    let ours = service.call(|core, now| {
-        let ours = core.clients.get(&session).is_some_and(|client| client.number == number);
-        if ours {
-            core.clients.remove(&session);
+    let last = service.call(|core, now| {
+        let last = core.disconnected(session, number);
+        if last {
             core.desk.detach(now, session);
         }
-        ours
+        last
     });
     if let Some(process) = process
-        && ours
+        && last
         && !guarded
     {
         free_when_dead(&service, session, &process).await;
@@ -112,6 +112,7 @@ impl Attached {
                 ttl: Duration::from_millis(hello.ttl_ms),
                 client: client(hello.client),
                 guarded: hello.guarded,
+                lease: false,
             };
             let (session, ttl) = match core.desk.come(now, SessionId(hello.session), opening) {
                 Ok(come) => come,
@@ -133,8 +134,8 @@ impl Attached {
             };
             core.streams += 1;
             let number = core.streams;
-            core.clients.insert(session, Connected { replies, number });
-            core.tell(session, Answer::Welcome(welcome));
+            let _ = replies.send(Ok(v1::Reply { answer: Some(Answer::Welcome(welcome)) }));
+            core.clients.entry(session).or_default().push(Connected { replies, number });
             Some((session, number))
         });
         let (session, number) = begun?;
@@ -213,10 +214,12 @@ impl Attached {
 
     /// Tells those who still wait where they stand, if that has changed.
     fn tell_places(&mut self) {
-        // A view that is just forming is not worth a word; the next look is soon.
-        let stopped = match std::mem::replace(&mut self.looked, true) {
-            false => String::new(),
-            true => self.service.stopped().unwrap_or_default(),
+        // A view that is just forming is not worth a word, nor that nobody is inside; the next look
+        // is soon.
+        let first = !std::mem::replace(&mut self.looked, true);
+        let stopped = match first {
+            true => String::new(),
+            false => self.service.stopped().unwrap_or_default(),
         };
         let (service, session) = (&self.service, self.session);
         let (waits, told) = (&mut self.waits, &mut self.told);
@@ -233,6 +236,9 @@ impl Attached {
                 }
                 let Others { holder, waiting: elsewhere } = others.unwrap_or_default();
                 let (holder, stopped) = (here.or(holder), stopped.clone());
+                if first && holder.is_none() && place == 0 {
+                    continue;
+                }
                 let news = v1::Waiting { id: *id, place, holder, stopped, elsewhere };
                 let same = |old: &v1::Waiting| {
                     let fence =

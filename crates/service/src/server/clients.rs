@@ -9,10 +9,12 @@ use crate::{
     proto::v1::{self, reply::Answer},
 };
 
-/// A client's stream.
+/// A client's stream. It may have come back on another one before the end of this is known, and
+/// what it said on the older one may be heard after what it says on the newer. So it is told
+/// everything on each of them, and reads the one that it has.
 pub(super) struct Connected {
     pub(super) replies: Replies,
-    /// Which stream it is: a client may have come back on a newer one.
+    /// Which stream it is.
     pub(super) number: u64,
 }
 
@@ -45,14 +47,26 @@ impl Service {
 
 impl Core {
     pub(super) fn tell(&self, session: SessionId, answer: Answer) {
-        if let Some(client) = self.clients.get(&session) {
+        for client in self.clients.get(&session).into_iter().flatten() {
             // A stream that is gone is seen where it is read.
-            let _ = client.replies.send(Ok(v1::Reply { answer: Some(answer) }));
+            let _ = client.replies.send(Ok(v1::Reply { answer: Some(answer.clone()) }));
         }
+    }
+
+    /// A stream has ended. Says whether the client has no other.
+    pub(super) fn disconnected(&mut self, session: SessionId, number: u64) -> bool {
+        let Some(streams) = self.clients.get_mut(&session) else { return false };
+        streams.retain(|client| client.number != number);
+        let last = streams.is_empty();
+        if last {
+            self.clients.remove(&session);
+        }
+        last
     }
 
     pub(super) fn tell_outcome(
         &self,
+        now: Moment,
         (id, session): (u64, SessionId),
         name: &Name,
         outcome: Outcome,
@@ -69,8 +83,10 @@ impl Core {
                 let granted = v1::Granted { id, name: name.to_vec(), fence, waited_ms: 0 };
                 return self.tell(session, Answer::Granted(granted));
             }
-            Outcome::Busy => (v1::Reason::Busy, "somebody is inside or waits".to_owned()),
-            Outcome::TimedOut => (v1::Reason::Timeout, "the time to wait is over".to_owned()),
+            Outcome::Busy => (v1::Reason::Busy, self.kept_out(now, "somebody is inside or waits")),
+            Outcome::TimedOut => {
+                (v1::Reason::Timeout, self.kept_out(now, "the time to wait is over"))
+            }
             Outcome::Unavailable(why) => (v1::Reason::Unavailable, why),
             Outcome::Cancelled => (v1::Reason::Timeout, "it was called off".to_owned()),
             // The end of the session is told by itself.
@@ -78,6 +94,10 @@ impl Core {
         };
         let refused = v1::Refused { id, reason: reason.into(), text, holder };
         self.tell(session, Answer::Refused(refused));
+    }
+
+    fn kept_out(&self, now: Moment, why: &str) -> String {
+        self.quarantined(now).unwrap_or_else(|| why.to_owned())
     }
 
     pub(super) fn tell_lost(&self, session: SessionId, name: &Name, fence: u64, reason: String) {

@@ -13,7 +13,7 @@ use mutua_node::MAX_CALL;
 use prost::Message;
 use tonic::Status;
 
-use super::{Core, Service, clients::millis};
+use super::{Core, Service, clients::millis, log};
 use crate::{
     Moment,
     desk::Name,
@@ -88,15 +88,18 @@ impl Service {
 
     fn list_here(self: &Arc<Self>, request: &v1::ListRequest) -> v1::ListResponse {
         let v1::ListRequest { prefix, exact, after } = request;
-        let mut states = self.call(|core, now| match exact {
-            true => vec![core.desk.show(now, prefix)],
-            false => core.desk.list(now, prefix),
+        let (mut states, quarantined) = self.call(|core, now| {
+            let states = match exact {
+                true => vec![core.desk.show(now, prefix)],
+                false => core.desk.list(now, prefix),
+            };
+            (states, core.quarantined(now))
         });
         if let Some(after) = after {
             states.retain(|state| *state.name > **after);
         }
         let locks = states.into_iter().map(|state| self.describe(state)).collect();
-        let stopped = self.stopped().unwrap_or_default();
+        let stopped = quarantined.or_else(|| self.stopped()).unwrap_or_default();
         v1::ListResponse { locks, stopped, ..Default::default() }
     }
 
@@ -169,7 +172,8 @@ impl Service {
         });
         let Some(rest) = rest else { return v1::BreakResponse::default() };
         let fence = holder.as_ref().map_or(0, |holder| holder.fence);
-        eprintln!("mutua: {} with fence {fence} was broken by {by}: {reason}", name.escape_ascii());
+        let name = name.escape_ascii();
+        log(format_args!("{name} with fence {fence} was broken by {by}: {reason}"));
         v1::BreakResponse { broken: holder, quarantine_ms: millis(rest) }
     }
 

@@ -63,7 +63,7 @@ impl Lease for Etcd {
             return Err(Status::out_of_range("etcdserver: too large lease TTL"));
         }
         let ttl = ttl.max(SHORTEST);
-        let opening = Opening { id, ttl: seconds(ttl), client, guarded: true };
+        let opening = Opening { id, ttl: seconds(ttl), client, guarded: true, lease: true };
         let opened = self.0.call(|core, now| core.desk.open(now, opening));
         let (session, _) = opened.map_err(|error| match error {
             OpenError::Exists => Status::failed_precondition("etcdserver: lease already exists"),
@@ -79,7 +79,9 @@ impl Lease for Etcd {
         request: Request<LeaseRevokeRequest>,
     ) -> Result<Response<LeaseRevokeResponse>, Status> {
         let session = SessionId(request.into_inner().id);
-        if !self.0.call(|core, now| core.desk.close(now, session)) {
+        let revoked =
+            |core: &mut Core, now| core.desk.is_lease(session) && core.desk.close(now, session);
+        if !self.0.call(revoked) {
             return Err(self.0.no_lease(session));
         }
         Ok(Response::new(LeaseRevokeResponse { header: self.current() }))
@@ -97,7 +99,10 @@ impl Lease for Etcd {
         let (replies, stream) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Some(Ok(LeaseKeepAliveRequest { id })) = requests.next().await {
-                let renewed = etcd.0.call(|core, now| core.desk.renew(now, SessionId(id)));
+                let session = SessionId(id);
+                let renewed = etcd.0.call(|core, now| {
+                    core.desk.is_lease(session).then(|| core.desk.renew(now, session)).flatten()
+                });
                 let ttl = renewed.map_or(0, |ttl| ttl.as_secs().cast_signed());
                 let reply = LeaseKeepAliveResponse { header: etcd.current(), id, ttl };
                 if replies.send(Ok(reply)).is_err() {
@@ -115,7 +120,10 @@ impl Lease for Etcd {
         let LeaseTimeToLiveRequest { id, keys } = request.into_inner();
         let session = SessionId(id);
         let header = self.current();
-        let response = self.0.call(|core, now| match core.desk.time_to_live(now, session) {
+        let left = |core: &Core, now| {
+            core.desk.time_to_live(now, session).filter(|_| core.desk.is_lease(session))
+        };
+        let response = self.0.call(|core, now| match left(core, now) {
             None => LeaseTimeToLiveResponse { header, id, ttl: -1, granted_ttl: 0, keys: vec![] },
             Some((granted, left)) => {
                 let names = if keys { core.desk.inside(session) } else { &[] };
@@ -137,7 +145,7 @@ impl Lease for Etcd {
     ) -> Result<Response<LeaseLeasesResponse>, Status> {
         let header = self.current();
         let core = self.0.lock();
-        let leases = core.desk.session_ids().map(|session| LeaseStatus { id: session.0 });
+        let leases = core.desk.leases().map(|session| LeaseStatus { id: session.0 });
         Ok(Response::new(LeaseLeasesResponse { header, leases: leases.collect() }))
     }
 }
@@ -156,7 +164,7 @@ impl Lock for Etcd {
         };
         let fence = match self.0.acquire(session, &name, |_| Patience::Forever).await? {
             Outcome::Granted { fence, .. } | Outcome::Already { fence } => fence,
-            outcome => return Err(self.0.refusal(session, outcome)),
+            outcome => return Err(refusal(outcome)),
         };
         // From now on it is the caller's.
         std::mem::forget(unused);
@@ -176,8 +184,8 @@ impl Lock for Etcd {
             Status::invalid_argument("this is no lock's key: those are NAME/LEASE, as Lock answers")
         })?;
         self.0.call(|core, now| {
-            let holder = core.desk.holder(now, name);
-            if let Some(holder) = holder.filter(|holder| holder.session == session) {
+            let holder = core.desk.holder(now, name).filter(|holder| holder.session == session);
+            if let Some(holder) = holder.filter(|_| core.desk.is_lease(session)) {
                 core.desk.release(now, name, holder.fence);
             }
         });
@@ -198,6 +206,9 @@ impl Service {
             return Err(Status::invalid_argument(text));
         }
         let (caller, outcome) = oneshot::channel();
+        if !self.lock().desk.is_lease(session) {
+            return Err(self.no_lease(session));
+        }
         let wait = self.call(|core: &mut Core, now| {
             let wait = core.desk.acquire(now, session, name, patience(now));
             core.waiters.insert(wait, Waiter::Call { caller, name: Name::from(name) });
@@ -208,20 +219,9 @@ impl Service {
     }
 
     fn private_lease(self: &Arc<Self>, client: Client) -> Result<SessionId, Status> {
-        let opening = Opening { id: 0, ttl: PRIVATE, client, guarded: true };
+        let opening = Opening { id: 0, ttl: PRIVATE, client, guarded: true, lease: true };
         let opened = self.call(|core, now| core.desk.open(now, opening));
         opened.map(|(session, _)| session).map_err(|error| Status::internal(error.to_string()))
-    }
-
-    /// Why a lock was not granted.
-    pub(super) fn refusal(&self, session: SessionId, outcome: Outcome) -> Status {
-        match outcome {
-            Outcome::NoSession => self.no_lease(session),
-            Outcome::Unavailable(why) => Status::unavailable(why),
-            Outcome::Busy | Outcome::TimedOut => Status::aborted("somebody is inside or waits"),
-            Outcome::Cancelled => Status::cancelled("it was called off"),
-            Outcome::Granted { .. } | Outcome::Already { .. } => Status::internal("it was granted"),
-        }
     }
 
     /// There is no such lease here; its number tells where it may be.
@@ -239,6 +239,18 @@ impl Service {
     fn member_index(&self) -> u64 {
         let index = self.members.iter().position(|name| *name == self.name);
         index.unwrap_or_default() as u64
+    }
+}
+
+/// Why a lock was not granted.
+pub(super) fn refusal(outcome: Outcome) -> Status {
+    match outcome {
+        // It was there when the wait began.
+        Outcome::NoSession => Status::unknown("mutex: session is expired"),
+        Outcome::Unavailable(why) => Status::unavailable(why),
+        Outcome::Busy | Outcome::TimedOut => Status::aborted("somebody is inside or waits"),
+        Outcome::Cancelled => Status::cancelled("it was called off"),
+        Outcome::Granted { .. } | Outcome::Already { .. } => Status::internal("it was granted"),
     }
 }
 

@@ -1,25 +1,18 @@
-//! Fences of the user's node, which grow though its directory is lost.
+//! Fences of a node that is alone, which grow though its directory is lost.
+//!
+//! A node among others begins with the clock's epoch instead: its fences come from all of them.
 //!
 //! Its place may be cleared, as `/tmp` is when the machine starts, and with it all that was written
-//! there. So the fences of such a node follow the wall's clock: each of its lives begins with the
+//! there. So its fences follow the wall's clock: each of its lives begins with the
 //! fence of that moment, or above all that the life before may have given out, if that is still
 //! written and later. The clock is never outrun: in a millisecond it passes far more fences than
 //! can be given out or set aside in one. Only a clock that was put back and a directory that was
 //! lost together can make fences step back.
 
-use std::{
-    fs::File,
-    io,
-    os::unix::fs::FileExt,
-    path::Path,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{fs::File, io, os::unix::fs::FileExt, path::Path, time::SystemTime};
 
-/// The first of January 2026.
-const START: u64 = 1_767_225_600_000;
-/// How long an epoch of the clock is, in milliseconds, and how many fences a millisecond has.
-const EPOCH: u64 = 120_000;
-const MILLISECOND: u64 = 1 << 21;
+use mutua_node::fence_of;
+
 /// The bits of a fence below its epoch, and what of them a life may begin with.
 const COUNT: u32 = 40;
 const LATE: u64 = 1 << 38;
@@ -47,7 +40,7 @@ impl Fences {
         let (file, text) = super::record(&directory.join("fences"))?;
         let mut fences = Self { file, below: 0 };
         let last = text.trim().parse().unwrap_or(0);
-        let first = of_clock(now).max(on_time(last));
+        let first = fence_of(now).max(on_time(last));
         fences.set_aside(first)?;
         Ok((fences, first))
     }
@@ -68,12 +61,6 @@ impl Fences {
     }
 }
 
-fn of_clock(now: SystemTime) -> u64 {
-    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let millis = u64::try_from(now).unwrap_or(0).saturating_sub(START);
-    ((millis / EPOCH) << COUNT) + millis % EPOCH * MILLISECOND
-}
-
 /// The fence itself, or the next epoch's first, so that a clock within an epoch does not run out.
 fn on_time(fence: u64) -> u64 {
     let late = fence % (1 << COUNT) >= LATE;
@@ -82,12 +69,16 @@ fn on_time(fence: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path, time::Duration};
+    use std::{
+        fs,
+        path::Path,
+        time::{Duration, UNIX_EPOCH},
+    };
 
     use super::*;
 
     fn at(seconds: f64) -> SystemTime {
-        UNIX_EPOCH + Duration::from_millis(START) + Duration::from_secs_f64(1e7 + seconds)
+        UNIX_EPOCH + Duration::from_secs_f64(1.8e9 + seconds)
     }
 
     fn life(directory: &Path, seconds: f64) -> u64 {

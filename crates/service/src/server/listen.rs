@@ -5,13 +5,17 @@ use std::{
     hash::{BuildHasher, RandomState},
     io,
     net::SocketAddr,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use mutua_node::{Config, Node, StartError};
+use mutua_node::{Config, DiskError, Node, StartError};
+use rustix::{
+    fs::Mode,
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with},
+};
 use tokio::{
     net::{TcpListener, UnixListener, UnixStream},
     sync::Notify,
@@ -23,7 +27,7 @@ use tokio_stream::{
 };
 use tonic::transport::{Server, server::Router};
 
-use super::{Core, Fences, Memory, Service, etcd::Etcd, own::Own};
+use super::{Core, Fences, Memory, Service, etcd::Etcd, log, own::Own};
 use crate::{
     Moment,
     desk::{Desk, Settings},
@@ -36,6 +40,9 @@ use crate::{
 
 /// A waiting call is a stream, and there is no reason to have fewer of them than the memory allows.
 const STREAMS: u32 = 1 << 20;
+
+/// So many may connect before they are accepted; the system may allow fewer.
+const BACKLOG: i32 = 4096;
 
 /// How to serve.
 #[derive(Clone, Debug)]
@@ -77,6 +84,17 @@ pub enum ServeError {
     /// It was told to listen for clients where others could reach it.
     #[error("{0} can be reached from other machines; clients are served on loopback only")]
     NotLoopback(SocketAddr),
+}
+
+impl ServeError {
+    /// Whether another process serves there, or has not ended yet.
+    pub fn is_taken(&self) -> bool {
+        match self {
+            Self::Start(StartError::Disk(DiskError::InUse { .. })) => true,
+            Self::Listen { source, .. } => source.kind() == io::ErrorKind::AddrInUse,
+            Self::Start(_) | Self::Memory { .. } | Self::NotLoopback(_) => false,
+        }
+    }
 }
 
 /// Runs a node and serves its clients, until `stop` ends or nobody has needed it for a while.
@@ -141,9 +159,6 @@ async fn start(options: &Options) -> Result<(Node, Option<Fences>), ServeError> 
     let node = Node::start(options.node.clone()).await?;
     // It needs nobody else, so it is ready in a moment, and nobody is told to wait for it.
     node.ready().await;
-    if options.idle.is_none() {
-        return Ok((node, None));
-    }
     let data = &options.node.data;
     let (fences, first) = Fences::open(data).map_err(forgetful(data))?;
     node.raise(first);
@@ -185,7 +200,7 @@ fn only_ours(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream
 
 async fn serve_on(serving: impl Future<Output = Result<(), tonic::transport::Error>>) {
     if let Err(error) = serving.await {
-        eprintln!("mutua: a listener ended: {error}");
+        log(format_args!("a listener ended: {error}"));
     }
 }
 
@@ -201,11 +216,11 @@ fn service(
         Settings { member: u16::try_from(member).unwrap_or_default(), ..Settings::default() };
     let data = &options.node.data;
     let marked = options.idle.and_then(|_| place::longest_mark(&options.socket));
-    let opened = Memory::open(data, options.node.insecure, marked);
+    let now = crate::now();
+    let opened = Memory::open(data, now, options.node.insecure, marked);
     let (memory, unclean) = opened.map_err(forgetful(data))?;
     // The hasher's keys are random in every process.
     let seed = RandomState::new().hash_one(std::process::id());
-    let now = crate::now();
     let core = Core {
         desk: Desk::new(now, settings, unclean, u32::try_from(seed >> 32).unwrap_or_default()),
         asks: Default::default(),
@@ -236,18 +251,25 @@ fn router(service: &Arc<Service>) -> Router {
         .add_service(LeaseServer::new(Etcd(Arc::clone(service))))
 }
 
-/// A socket of our own. What is in its place is left over: the directory's lock is ours.
+/// A socket of our own. One that is in its place is left over: the directory's lock is ours. What
+/// is no socket is not ours to take away.
 fn bind(socket: &Path) -> Result<UnixListener, ServeError> {
     let failed = listening(&socket.display().to_string());
-    // Bound under another name and then moved, so that nobody meets it before it is private.
-    let new = socket.with_extension("new");
-    let _ = fs::remove_file(&new);
-    let listener = UnixListener::bind(&new).and_then(|listener| {
-        fs::set_permissions(&new, fs::Permissions::from_mode(0o600))?;
-        fs::rename(&new, socket)?;
-        Ok(listener)
-    });
-    listener.map_err(failed)
+    if fs::symlink_metadata(socket).is_ok_and(|data| !data.file_type().is_socket()) {
+        let text = "something is there that is no socket";
+        return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, text)));
+    }
+    let _ = fs::remove_file(socket);
+    let bound = || -> io::Result<UnixListener> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let listener = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // Before it has a name, so that nobody meets it before it is private.
+        rustix::fs::fchmod(&listener, Mode::RUSR | Mode::WUSR)?;
+        rustix::net::bind(&listener, &SocketAddrUnix::new(socket)?)?;
+        rustix::net::listen(&listener, BACKLOG)?;
+        UnixListener::from_std(listener.into())
+    };
+    bound().map_err(failed)
 }
 
 fn listening(place: &str) -> impl FnOnce(io::Error) -> ServeError + use<> {
@@ -267,7 +289,8 @@ impl Service {
                 core.look_at_guards(now);
                 core.desk.tick(now);
                 core.desk.forget_leases(now);
-                core.idle_since.map(|since| now.since(since))
+                let idle = core.idle_since.filter(|_| !core.is_watched());
+                idle.map(|since| now.since(since))
             });
             let Some(idle) = options.idle else { continue };
             let gone = inode(&options.socket) != bound;
@@ -281,4 +304,33 @@ impl Service {
 fn inode(path: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(path).ok().map(|data| data.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use super::bind;
+
+    #[tokio::test]
+    async fn a_socket_that_is_left_over_makes_room_and_nothing_else_does() {
+        let place = tempfile::tempdir().expect("a directory");
+        let (socket, beside) = (place.path().join("s.sock"), place.path().join("s.new"));
+        fs::write(&beside, "not ours").expect("written");
+        let first = bind(&socket).expect("nothing is there");
+        let mode = fs::metadata(&socket).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        drop(first);
+        bind(&socket).expect("what is there is left over");
+        assert_eq!(fs::read(&beside).expect("there"), b"not ours");
+        let file = place.path().join("data.txt");
+        fs::write(&file, "not ours").expect("written");
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink(&socket, &link).expect("made");
+        for other in [&file, &link, place.path()] {
+            let refused = bind(other).expect_err("no socket").to_string();
+            assert!(refused.contains("no socket"), "{refused}");
+        }
+        assert_eq!(fs::read(&file).expect("there"), b"not ours");
+    }
 }

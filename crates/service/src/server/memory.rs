@@ -13,51 +13,94 @@ use std::{
     time::Duration,
 };
 
+use crate::Moment;
+
 pub(super) struct Memory {
     file: File,
     boot: String,
 }
 
+/// What is written down.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Record {
+    /// The longest lease that somebody may be inside with; zero: nobody is.
+    pub(crate) longest: Duration,
+    /// When the last of them runs out. The first moment: that is not known, since they are renewed.
+    pub(crate) until: Moment,
+}
+
+impl Record {
+    /// For how long somebody may be inside whom a node that starts now does not know.
+    pub(crate) fn quarantine(self, now: Moment) -> Option<Duration> {
+        let rest = match self.until {
+            Moment::ZERO => self.longest,
+            until => until.since(now),
+        };
+        (rest > Duration::ZERO).then_some(rest)
+    }
+
+    /// What is to be written down while nobody new is let in: who starts again meanwhile need not
+    /// wait for longer.
+    pub(crate) fn of_quarantine(now: Moment, quarantine: Option<Duration>) -> Self {
+        quarantine.map_or_else(Self::default, |rest| Self { longest: rest, until: now.after(rest) })
+    }
+}
+
 impl Memory {
-    /// The memory in this directory, and the longest lease that may be out there: one that is
-    /// written there, or `marked`. Clients on other machines outlive this one, so `remote` looks at
-    /// no start of it.
+    /// The memory in this directory, and for how long somebody may still be inside: with a lease
+    /// that is written there, or one that is `marked`. Clients on other machines outlive this one,
+    /// so `remote` looks at no start of it.
     ///
     /// # Errors
     ///
     /// If it cannot be read or made: nothing may be granted then.
     pub(super) fn open(
         directory: &Path,
+        now: Moment,
         remote: bool,
         marked: Option<Duration>,
     ) -> io::Result<(Self, Option<Duration>)> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let (file, text) = super::record(&directory.join("leases"))?;
         let memory = Self { file, boot: boot.trim().to_owned() };
-        let longest = memory.read(&text, remote).max(marked);
+        let record = memory.read(&text, remote).unwrap_or_default();
+        let quarantine = record.quarantine(now).max(marked);
         // Written once here, it has its room on the disk.
-        memory.write(longest.unwrap_or_default())?;
-        Ok((memory, longest))
+        memory.write_record(Record::of_quarantine(now, quarantine))?;
+        Ok((memory, quarantine))
     }
 
-    fn read(&self, text: &str, remote: bool) -> Option<Duration> {
+    fn read(&self, text: &str, remote: bool) -> Option<Record> {
         let mut words = text.split_ascii_whitespace();
-        let millis = words.next()?.parse().ok()?;
-        let same_start = words.next() == Some(&self.boot) || self.boot.is_empty();
-        (millis > 0 && (remote || same_start)).then(|| Duration::from_millis(millis))
+        let longest = Duration::from_millis(words.next()?.parse().ok()?);
+        if words.next() == Some(&self.boot) {
+            let millis = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+            let until = Moment::ZERO.after(Duration::from_millis(millis));
+            return Some(Record { longest, until });
+        }
+        // The clock of another start is another clock.
+        (remote || self.boot.is_empty()).then_some(Record { longest, until: Moment::ZERO })
     }
 
-    /// Remembers a longest lease; zero: nobody is inside.
+    /// Remembers the longest lease of those who are inside; zero: nobody is.
     ///
     /// # Errors
     ///
     /// If it cannot be written: nothing may be granted then.
     pub(super) fn write(&self, longest: Duration) -> io::Result<()> {
-        // Rounded up: who remembers too little lets in too early.
-        let millis = longest.as_nanos().div_ceil(1_000_000).min(u128::from(u64::MAX));
-        let record = format!("{millis:020} {:36}\n", self.boot);
+        self.write_record(Record { longest, until: Moment::ZERO })
+    }
+
+    fn write_record(&self, Record { longest, until }: Record) -> io::Result<()> {
+        let (longest, until) = (millis(longest), millis(until.since(Moment::ZERO)));
+        let record = format!("{longest:020} {:36} {until:020}\n", self.boot);
         self.file.write_all_at(record.as_bytes(), 0)
     }
+}
+
+/// Rounded up: who remembers too little lets in too early.
+fn millis(time: Duration) -> u128 {
+    time.as_nanos().div_ceil(1_000_000).min(u128::from(u64::MAX))
 }
 
 #[cfg(test)]
@@ -65,16 +108,19 @@ mod tests {
     use std::{path::Path, time::Duration};
 
     use super::Memory;
+    use crate::Moment;
+
+    const NOW: Moment = Moment::from_nanos(5_000_000_000);
 
     fn open(place: &Path, remote: bool) -> (Memory, Option<Duration>) {
-        Memory::open(place, remote, None).expect("opened")
+        Memory::open(place, NOW, remote, None).expect("opened")
     }
 
     #[test]
     fn who_left_a_mark_is_remembered_though_nothing_was_written() {
         let place = tempfile::tempdir().expect("a directory");
         let marked = Some(Duration::from_secs(3));
-        assert_eq!(Memory::open(place.path(), false, marked).expect("opened").1, marked);
+        assert_eq!(Memory::open(place.path(), NOW, false, marked).expect("opened").1, marked);
         assert_eq!(open(place.path(), false).1, marked);
     }
 
@@ -88,6 +134,24 @@ mod tests {
         assert_eq!(longest, Some(Duration::from_millis(2501)));
         memory.write(Duration::ZERO).expect("written");
         assert_eq!(open(place.path(), false).1, None);
+    }
+
+    #[test]
+    fn who_starts_again_and_again_waits_no_longer_than_who_started_first() {
+        let place = tempfile::tempdir().expect("a directory");
+        let at = |seconds| {
+            let now = NOW.after(Duration::from_secs(seconds));
+            Memory::open(place.path(), now, false, None).expect("opened")
+        };
+        at(0).0.write(Duration::from_secs(600)).expect("written");
+        assert_eq!(at(10).1, Some(Duration::from_secs(600)));
+        let (memory, rest) = at(510);
+        assert_eq!(rest, Some(Duration::from_secs(100)));
+        // Somebody has claimed, and renews.
+        memory.write(Duration::from_secs(600)).expect("written");
+        assert_eq!(at(1000).1, Some(Duration::from_secs(600)));
+        assert_eq!(at(1600).1, None);
+        assert_eq!(at(1601).1, None);
     }
 
     #[test]

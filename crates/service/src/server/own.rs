@@ -12,7 +12,10 @@ use tokio_stream::{
 };
 use tonic::{Request, Response, Status, Streaming, transport::server::UdsConnectInfo};
 
-use super::{Service, attach, etcd::key};
+use super::{
+    Service, attach,
+    etcd::{key, refusal},
+};
 use crate::{
     desk::{Name, Outcome, Patience, SessionId},
     proto::v1::{self, locks_server::Locks},
@@ -58,7 +61,7 @@ impl Locks for Own {
                 let holder = self.0.holder_anywhere(&Name::from(&*name)).await;
                 v1::AcquireResponse { holder, ..Default::default() }
             }
-            outcome => return Err(self.0.refusal(session, outcome)),
+            outcome => return Err(refusal(outcome)),
         };
         Ok(Response::new(response))
     }
@@ -68,7 +71,12 @@ impl Locks for Own {
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
         let v1::ReleaseRequest { name, fence } = request.into_inner();
-        let held = self.0.call(|core, now| core.desk.release(now, &name, fence));
+        let held = self.0.call(|core, now| {
+            // What a client's own session is inside of is freed on its own stream.
+            let holder = core.desk.holder(now, &name);
+            let lease = holder.is_some_and(|holder| core.desk.is_lease(holder.session));
+            lease && core.desk.release(now, &name, fence)
+        });
         Ok(Response::new(v1::ReleaseResponse { held }))
     }
 

@@ -12,6 +12,7 @@ use crate::{
         AskId, Desk, Effect, How, Name, Opening, Outcome, Patience, SessionId, Settings, WaitId,
     },
     proto::v1::{self, reply::Answer, request::Ask},
+    server::memory::Record,
 };
 
 pub(super) struct Node {
@@ -20,7 +21,7 @@ pub(super) struct Node {
     inside: BTreeMap<Name, AskId>,
     asked: VecDeque<(AskId, Name)>,
     /// The streams of sessions, and the sessions of streams.
-    clients: BTreeMap<SessionId, usize>,
+    clients: BTreeMap<SessionId, Vec<usize>>,
     sessions: BTreeMap<usize, SessionId>,
     waiters: BTreeMap<WaitId, (u64, SessionId)>,
     wake: Moment,
@@ -33,9 +34,11 @@ impl World {
         }
         self.life += 1;
         let seed = u32::try_from(self.life).expect("few lives");
-        self.note(format!("the node starts; leases of {:?} may be out there", self.disk));
+        let unclean = self.disk.quarantine(self.now);
+        self.disk = Record::of_quarantine(self.now, unclean);
+        self.note(format!("the node starts; leases of {unclean:?} may be out there"));
         self.node = Some(Node {
-            desk: Desk::new(self.now, Settings::default(), self.disk, seed),
+            desk: Desk::new(self.now, Settings::default(), unclean, seed),
             inside: BTreeMap::new(),
             asked: VecDeque::new(),
             clients: BTreeMap::new(),
@@ -90,18 +93,23 @@ impl World {
     pub(super) fn node_hears(&mut self, stream: usize, ask: Option<Ask>) {
         let now = self.now;
         let life = self.streams[stream].life;
-        let broken = self.streams[stream].broken;
+        let cut = self.streams[stream].cut[0];
         let Some(node) = self.node_of(life) else { return };
         let session = node.sessions.get(&stream).copied();
         match (ask, session) {
             (None, Some(session)) => {
                 node.sessions.remove(&stream);
-                if node.clients.get(&session) == Some(&stream) {
+                let streams = node.clients.get_mut(&session);
+                let last = streams.is_some_and(|streams| {
+                    streams.retain(|other| *other != stream);
+                    streams.is_empty()
+                });
+                if last {
                     node.clients.remove(&session);
                     node.desk.detach(now, session);
                 }
             }
-            (Some(_), _) if broken => {}
+            (Some(_), _) if cut => {}
             (Some(Ask::Hello(hello)), None) => return self.node_welcomes(stream, hello),
             (Some(Ask::Acquire(v1::Acquire { id, name, wait_ms, .. })), Some(session)) => {
                 let patience = match wait_ms {
@@ -145,11 +153,11 @@ impl World {
             refused: refused.collect(),
             ..Default::default()
         };
-        node.clients.insert(session, stream);
+        node.clients.entry(session).or_default().push(stream);
         node.sessions.insert(stream, session);
         self.counts.claims += claims;
         self.counts.refused_claims += welcome.refused.len() as u64;
-        self.tell(session, Answer::Welcome(welcome));
+        self.send_to_user(stream, Some(Answer::Welcome(welcome)));
         self.settle();
     }
 
@@ -174,10 +182,10 @@ impl World {
     /// Tells a client that is connected.
     fn tell(&mut self, session: SessionId, answer: Answer) {
         let node = self.node.as_ref().expect("it tells");
-        if let Some(&stream) = node.clients.get(&session)
-            && !self.streams[stream].broken
-        {
-            self.send_to_user(stream, Some(answer));
+        for stream in node.clients.get(&session).cloned().unwrap_or_default() {
+            if !self.streams[stream].broken {
+                self.send_to_user(stream, Some(answer.clone()));
+            }
         }
     }
 
@@ -223,7 +231,7 @@ impl World {
                 self.tell(session, Answer::Farewell(v1::Farewell {}));
                 self.node.as_mut().expect("its effect").clients.remove(&session);
             }
-            Effect::Remember { longest } => self.disk = (!longest.is_zero()).then_some(longest),
+            Effect::Remember { longest } => self.disk = Record { longest, until: Moment::ZERO },
             Effect::Join | Effect::Changed { .. } => {}
         }
     }

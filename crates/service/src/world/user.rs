@@ -102,7 +102,14 @@ impl World {
         }
         let stream = self.streams.len();
         self.users[user].stream = Some(stream);
-        self.streams.push(Stream { user, wish, life, last: [now; 2], broken: false });
+        self.streams.push(Stream {
+            user,
+            wish,
+            life,
+            last: [now; 2],
+            broken: false,
+            cut: [false; 2],
+        });
         if self.now < FAULTS && self.dice.one_in(8) {
             self.later(20, Event::Breaks { stream });
         }
@@ -113,6 +120,9 @@ impl World {
     pub(super) fn user_hears(&mut self, stream: usize, answer: Option<Answer>) {
         let Stream { user, wish, .. } = self.streams[stream];
         if self.users[user].stream != Some(stream) || self.session_of(user, wish).is_none() {
+            return;
+        }
+        if self.streams[stream].cut[1] && answer.is_some() {
             return;
         }
         let now = self.now;

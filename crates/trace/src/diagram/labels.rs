@@ -1,22 +1,27 @@
 //! Labels along arrows, put where they cover the least.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::layout::{CHARACTER, Point, Way, text_width};
+use super::{
+    layout::{CHARACTER, Point, text_width},
+    ways::Way,
+};
 
-/// Where labels and arrows are already, by strips of the picture, so that in a long one only what
-/// is near is looked at.
+/// Where labels and arrows are already, by squares of the picture, so that only what is near is
+/// looked at.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
     ways: Vec<Way>,
-    taken: BTreeMap<i64, Vec<Point>>,
-    /// The arrows in each strip, by their numbers.
-    crossing: BTreeMap<i64, Vec<usize>>,
-    crowded: bool,
+    taken: BTreeMap<Square, Vec<Point>>,
+    /// The arrows that come through each square or near it, by their numbers.
+    crossing: BTreeMap<Square, Vec<usize>>,
 }
 
-/// How wide a strip is.
-const STRIP: f64 = 64.0;
+/// A square of the picture: which one from the left, and from above.
+type Square = (i64, i64);
+
+/// How wide a square is.
+const SIDE: f64 = 32.0;
 
 /// A label with its place: the middle of its baseline, turned by degrees.
 #[derive(Debug)]
@@ -26,64 +31,80 @@ pub(super) struct Placed {
     pub(super) text: String,
 }
 
+/// What words in some place would cover. The less the better, other words being the worst.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+struct Cost {
+    words: usize,
+    arrows: usize,
+}
+
 /// How far a label keeps from its arrow.
 const LIFT: f64 = 4.0;
 
 /// How high a letter is.
 const HEIGHT: f64 = 9.0;
 
+/// Letters keep so far from each other, from middle to middle.
+const NEAR: f64 = 8.5;
+
+/// Where along its arrow a label may stand, the best first.
+const SPOTS: [f64; 17] =
+    [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78, 0.45, 0.55, 0.35, 0.65, 0.26, 0.74, 0.15, 0.85, 0.1, 0.9];
+
 impl Labels {
-    /// All arrows, before the first label is placed. In a crowd a label is cut short where it would
-    /// cover another.
-    pub(super) fn new(ways: Vec<Way>, crowded: bool) -> Self {
-        let mut crossing: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+    /// All arrows, before the first label is placed.
+    pub(super) fn new(ways: Vec<Way>) -> Self {
+        let mut crossing: BTreeMap<Square, Vec<usize>> = BTreeMap::new();
         for (number, way) in ways.iter().enumerate() {
-            let ends = [way.from.x, way.over.x, way.to.x];
-            let first = strip(ends.into_iter().fold(f64::INFINITY, f64::min));
-            let last = strip(ends.into_iter().fold(f64::NEG_INFINITY, f64::max));
-            for strip in first..=last {
-                crossing.entry(strip).or_default().push(number);
+            for square in squares(way) {
+                crossing.entry(square).or_default().push(number);
             }
         }
-        Self { ways, taken: BTreeMap::new(), crossing, crowded }
+        Self { ways, taken: BTreeMap::new(), crossing }
     }
 
-    /// Text that stands somewhere already, flat, beginning here.
-    pub(super) fn take(&mut self, at: Point, text: &str) {
-        for point in points(at, 0.0, CHARACTER * text.chars().count() as f64, 0.0) {
-            self.take_point(point);
-        }
+    /// Flat text that begins in the first of these places where it covers the least.
+    pub(super) fn take(&mut self, places: &[Point], text: &str) -> Point {
+        let places = places.iter().map(|&at| (at, points(at, 0.0, text_width(text), 0.0)));
+        let costs = places.map(|(at, points)| (self.cost(&points, None), at, points));
+        let best = costs.min_by_key(|&(cost, ..)| cost);
+        let (_, at, points) = best.expect("there is a place for every mark");
+        points.into_iter().for_each(|point| self.take_point(point));
+        at
     }
 
     /// A sign that stands somewhere already.
     pub(super) fn take_point(&mut self, at: Point) {
-        self.taken.entry(strip(at.x)).or_default().push(at);
+        self.taken.entry(square(at)).or_default().push(at);
     }
 
-    /// The best place along the arrow of this number for the longest text that fits it; in a crowd
-    /// for a shorter one, if that covers less.
-    pub(super) fn place(&mut self, arrow: usize, texts: &[String]) -> Option<Placed> {
+    /// The best place along the arrow of this number for the longest text that fits it and covers
+    /// no other words, nor more letters' worth of other arrows than this; there may be none.
+    pub(super) fn place(
+        &mut self,
+        arrow: usize,
+        texts: &[String],
+        most_crossed: usize,
+    ) -> Option<Placed> {
         let length = self.ways[arrow].length();
         let fits = |text: &&String| text_width(text) < length - 20.0;
         let mut fitting: Vec<_> = texts.iter().filter(fits).collect();
         if fitting.is_empty() {
             fitting.extend(texts.last());
         }
-        fitting.truncate(if self.crowded { fitting.len() } else { 1 });
-        let places = fitting.into_iter().filter_map(|text| self.place_of(arrow, text));
-        // The first of the best ones is the longest.
-        let (_, placed, points) = places.min_by_key(|&(cost, ..)| cost)?;
+        let mut places = fitting.into_iter().filter_map(|text| self.place_of(arrow, text));
+        let is_good = |cost: Cost| cost.words == 0 && cost.arrows <= most_crossed;
+        let (_, placed, points) = places.find(|&(cost, ..)| is_good(cost))?;
         points.into_iter().for_each(|point| self.take_point(point));
         Some(placed)
     }
 
     /// The best place for a text, and how much it covers there.
-    fn place_of(&self, arrow: usize, text: &str) -> Option<(usize, Placed, Vec<Point>)> {
+    fn place_of(&self, arrow: usize, text: &str) -> Option<(Cost, Placed, Vec<Point>)> {
         let way = self.ways[arrow];
         let (length, half) = (way.length(), text_width(text) / 2.0);
-        let spots = [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78];
         let fits = |spot: &&f64| **spot * length > half && (1.0 - **spot) * length > half;
-        let places = spots.iter().filter(fits).chain([&0.5]).flat_map(|&spot| {
+        let places = SPOTS.iter().filter(fits).chain([&0.5]).flat_map(|&spot| {
             let (on, angle) = way.at(spot);
             // Above the arrow, or below it.
             [-LIFT, LIFT + HEIGHT].map(|lift| {
@@ -91,28 +112,47 @@ impl Labels {
                 (at, angle, points(at, angle, 2.0 * half, -half))
             })
         });
-        let costs = places.map(|place| (self.cost(&place.2, arrow), place));
+        let costs = places.map(|place| (self.cost(&place.2, Some(arrow)), place));
         let (cost, (at, angle, points)) = costs.min_by_key(|&(cost, _)| cost)?;
         Some((cost, Placed { at, degrees: angle.to_degrees(), text: text.to_owned() }, points))
     }
 
-    /// How much a label here would cover: other labels are the worst.
-    fn cost(&self, label: &[Point], own: usize) -> usize {
-        let mut cost = 0;
-        for &point in label {
-            let here = strip(point.x);
-            let taken = self.taken.range(here - 1..=here + 1).flat_map(|(_, points)| points);
-            let near = |taken: &&Point| (taken.x - point.x).hypot(taken.y - point.y) < HEIGHT + 1.0;
-            cost += 4 * taken.filter(near).count();
-            let others = self.crossing.get(&here).into_iter().flatten().filter(|&&way| way != own);
-            cost += others.filter(|&&way| self.ways[way].distance(point) < HEIGHT / 2.0).count();
+    /// How much words here would cover, their own arrow apart.
+    fn cost(&self, words: &[Point], own: Option<usize>) -> Cost {
+        let mut cost = Cost::default();
+        for &point in words {
+            let here = square(point);
+            let taken = around(here).filter_map(|square| self.taken.get(&square)).flatten();
+            let near = |taken: &&Point| (taken.x - point.x).hypot(taken.y - point.y) < NEAR;
+            cost.words += taken.filter(near).count();
+            let arrows = self.crossing.get(&here).into_iter().flatten();
+            let others = arrows.filter(|&&way| Some(way) != own);
+            cost.arrows +=
+                others.filter(|&&way| self.ways[way].distance(point) < HEIGHT / 2.0).count();
         }
         cost
     }
 }
 
-fn strip(x: f64) -> i64 {
-    (x / STRIP).floor() as i64
+fn square(point: Point) -> Square {
+    ((point.x / SIDE).floor() as i64, (point.y / SIDE).floor() as i64)
+}
+
+/// A square and all that touch it.
+fn around((column, row): Square) -> impl Iterator<Item = Square> {
+    let rows = move |column| (row - 1..=row + 1).map(move |row| (column, row));
+    (column - 1..=column + 1).flat_map(rows)
+}
+
+/// The squares in which a letter may touch an arrow.
+fn squares(way: &Way) -> BTreeSet<Square> {
+    let steps = (way.length() / HEIGHT).ceil().max(1.0) as u32;
+    let points = (0..=steps).map(|step| way.roughly_at(f64::from(step) / f64::from(steps)));
+    let reach = [(-HEIGHT, -HEIGHT), (-HEIGHT, HEIGHT), (HEIGHT, -HEIGHT), (HEIGHT, HEIGHT)];
+    let corners = points.flat_map(|Point { x, y }| {
+        reach.map(|(right, down)| square(Point { x: x + right, y: y + down }))
+    });
+    corners.collect()
 }
 
 /// Points that cover a text, in the middle of its letters.

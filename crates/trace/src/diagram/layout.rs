@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use mutua_algorithms::NodeId;
 
-use super::{
-    legend,
-    scene::{Arrow, End, MarkKind, Scene},
-};
+use super::scene::{Arrow, End, MarkKind, Scene, Span, SpanKind};
 use crate::{Header, Unit};
 
 /// How wide a character is, about; no font is asked.
@@ -18,6 +15,16 @@ pub(super) fn text_width(text: &str) -> f64 {
     CHARACTER * text.chars().count() as f64
 }
 
+/// A title that is long, such as a whole command, is written in a smaller size, down to this, for
+/// which a picture is made wider than it would be.
+const TITLE_SMALL: f64 = 12.0;
+const WIDEST_TITLE: f64 = 1200.0;
+
+/// How wide the title is in this size: a character of it is wider than others.
+pub(super) fn title_width(header: &Header, size: f64) -> f64 {
+    0.65 * size * header.heading().chars().count() as f64
+}
+
 /// A point of the picture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
@@ -25,68 +32,11 @@ pub(super) struct Point {
     pub(super) y: f64,
 }
 
-/// The way of a message: straight to a neighbouring line; past others in a slight bow, so that it
-/// does not seem to touch what happens there.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
-    pub(super) from: Point,
-    pub(super) to: Point,
-    /// What a quadratic curve is drawn towards.
-    pub(super) over: Point,
-}
-
-impl Way {
-    /// The way from one point to another, bowed by so much.
-    pub(super) fn new(from: Point, to: Point, bow: f64) -> Self {
-        let (dx, dy) = (to.x - from.x, to.y - from.y);
-        let length = dx.hypot(dy).max(1.0);
-        let over = Point {
-            x: (from.x + to.x) / 2.0 - dy / length * bow,
-            y: (from.y + to.y) / 2.0 + dx / length * bow,
-        };
-        Self { from, to, over }
-    }
-
-    pub(super) fn length(&self) -> f64 {
-        (self.to.x - self.from.x).hypot(self.to.y - self.from.y)
-    }
-
-    /// The point so far along, from 0 to 1, and the direction there.
-    pub(super) fn at(&self, part: f64) -> (Point, f64) {
-        let Self { from, to, over } = *self;
-        let rest = 1.0 - part;
-        let between =
-            |a: f64, b: f64, c: f64| rest * rest * a + 2.0 * rest * part * b + part * part * c;
-        let slope = |a: f64, b: f64, c: f64| 2.0 * rest * (b - a) + 2.0 * part * (c - b);
-        let point = Point { x: between(from.x, over.x, to.x), y: between(from.y, over.y, to.y) };
-        let angle = slope(from.y, over.y, to.y).atan2(slope(from.x, over.x, to.x));
-        (point, angle)
-    }
-
-    /// How far a point is from it, its bow taken as two straight pieces.
-    pub(super) fn distance(&self, point: Point) -> f64 {
-        let (middle, _) = self.at(0.5);
-        straight(point, self.from, middle).min(straight(point, middle, self.to))
-    }
-}
-
-fn straight(point: Point, a: Point, b: Point) -> f64 {
-    let (dx, dy) = (b.x - a.x, b.y - a.y);
-    let squared = dx * dx + dy * dy;
-    let along = if squared == 0.0 {
-        0.0
-    } else {
-        (((point.x - a.x) * dx + (point.y - a.y) * dy) / squared).clamp(0.0, 1.0)
-    };
-    (point.x - a.x - along * dx).hypot(point.y - a.y - along * dy)
-}
-
 #[derive(Debug)]
 pub(super) struct Layout {
     columns: BTreeMap<u64, f64>,
     rows: BTreeMap<NodeId, f64>,
     pub(super) width: f64,
-    pub(super) height: f64,
     /// Where the lines of the processes begin and end.
     pub(super) left: f64,
     pub(super) right: f64,
@@ -103,10 +53,11 @@ impl Layout {
     pub(super) fn new(header: &Header, scene: &Scene) -> Self {
         let names = scene.rows.iter().map(|&who| header.name(who).chars().count());
         let left = 30.0 + 8.0 * names.max().unwrap_or(0) as f64;
-        let columns = columns(header, scene, left + first_gap(scene));
+        let crowded = is_crowded(scene);
+        let (top, gap) = (104.0, row_gap(scene, crowded));
+        let columns = columns(header, scene, gap, crowded, left + first_gap(scene));
         let last = columns.values().copied().fold(left, f64::max);
-        let right = last + 60.0;
-        let (top, gap) = (104.0, row_gap(scene));
+        let right = last + if scene.is_under_way_at_the_end() { 120.0 } else { 60.0 };
         let rows: BTreeMap<_, _> = scene
             .rows
             .iter()
@@ -116,14 +67,12 @@ impl Layout {
         let bottom = rows.values().copied().fold(top, f64::max);
         // What stands below must fit too.
         let violations = scene.violations.iter().map(|violation| text_width(&violation.text()));
-        let width =
-            violations.fold((right + 24.0).max(560.0), |width, text| width.max(text + 60.0));
+        let title = (title_width(header, TITLE_SMALL) + 40.0).min(WIDEST_TITLE);
+        let least = (right + 24.0).max(560.0).max(title);
+        let width = violations.fold(least, |width, text| width.max(text + 60.0));
         let below = 26.0 + 15.0 * scene.violations.len() as f64;
         let legend = bottom + below + 22.0;
-        let legend_lines = legend::lines(scene, width).len() as f64;
-        let height = legend + 20.0 * legend_lines;
-        let crowded = is_crowded(scene);
-        Self { columns, rows, width, height, left, right, top, bottom, legend, crowded }
+        Self { columns, rows, width, left, right, top, bottom, legend, crowded }
     }
 
     /// The column of a time; times at which nothing is drawn are put before the next.
@@ -145,15 +94,23 @@ impl Layout {
         Point { x: self.x(at), y: self.y(who) }
     }
 
+    /// Where a span begins and ends.
+    pub(super) fn reach(&self, span: &Span) -> (f64, f64) {
+        // Who is inside or down from the beginning was so before; who waits has asked.
+        let from_before = span.from == 0 && span.kind != SpanKind::Waiting;
+        let from = if from_before { self.left } else { self.x(span.from) };
+        (from, span.to.map_or(self.right, |to| self.x(to)))
+    }
+
     pub(super) fn columns(&self) -> impl Iterator<Item = (u64, f64)> + '_ {
         self.columns.iter().map(|(&at, &x)| (at, x))
     }
 }
 
-fn row_gap(scene: &Scene) -> f64 {
+fn row_gap(scene: &Scene, crowded: bool) -> f64 {
     match scene.rows.len() {
         0..=4 => 96.0,
-        5..=8 if is_crowded(scene) => 96.0,
+        5..=8 if crowded => 96.0,
         5..=8 => 74.0,
         _ => 56.0,
     }
@@ -187,9 +144,16 @@ fn is_crowded(scene: &Scene) -> bool {
 }
 
 /// Every time gets its column, as far from the last one as what is written there needs.
-fn columns(header: &Header, scene: &Scene, first: f64) -> BTreeMap<u64, f64> {
-    let needs = needs(scene);
-    let step = if is_crowded(scene) { 80.0 } else { 50.0 };
+fn columns(
+    header: &Header,
+    scene: &Scene,
+    gap: f64,
+    crowded: bool,
+    first: f64,
+) -> BTreeMap<u64, f64> {
+    let needs = needs(scene, gap);
+    let crowds = if crowded { crowds(scene, gap) } else { BTreeMap::new() };
+    let step = if crowded { 80.0 } else { 50.0 };
     let usual = usual_latency(scene);
     let mut columns = BTreeMap::new();
     let mut x = first;
@@ -203,7 +167,8 @@ fn columns(header: &Header, scene: &Scene, first: f64) -> BTreeMap<u64, f64> {
                 }
             };
             let need = needs.get(&before).copied().unwrap_or(0.0);
-            x += wide.max(need.min(WIDEST_MARK));
+            let crowd = crowds.get(&before).copied().unwrap_or(0.0);
+            x += wide.max(need.min(WIDEST_MARK)).max(crowd.min(WIDEST_CROWD));
         }
         columns.insert(at, x);
         last = Some(at);
@@ -217,9 +182,35 @@ const LATENCY: f64 = 96.0;
 /// No column is wider, for what is written on arrows and on lines.
 const WIDEST: f64 = 136.0;
 const WIDEST_MARK: f64 = 200.0;
+const WIDEST_CROWD: f64 = 480.0;
+
+/// Of the ground between the first line and the last, labels can cover this share and still be
+/// told apart among their arrows.
+const COVERED: f64 = 0.1;
+
+/// How high a label is, with what keeps it from others.
+const LABEL_HEIGHT: f64 = 14.0;
+
+/// How wide the column of each time must be for the labels of the messages under way then.
+fn crowds(scene: &Scene, gap: f64) -> BTreeMap<u64, f64> {
+    let ground = COVERED * gap * scene.rows.len().saturating_sub(1).max(1) as f64;
+    let mut crowds: BTreeMap<u64, f64> = BTreeMap::new();
+    for arrow in &scene.arrows {
+        let label = arrow.labels.last().map_or(0.0, |text| text_width(text) + 8.0) * LABEL_HEIGHT;
+        let end = match arrow.end {
+            End::Received(at) | End::Lost(at) => at.max(arrow.sent + 1),
+            End::InFlight => u64::MAX,
+        };
+        let passed = scene.times.range(arrow.sent..end).count() as f64;
+        for &at in scene.times.range(arrow.sent..end) {
+            *crowds.entry(at).or_default() += label / passed / ground;
+        }
+    }
+    crowds
+}
 
 /// How wide the column of each time must be.
-fn needs(scene: &Scene) -> BTreeMap<u64, f64> {
+fn needs(scene: &Scene, gap: f64) -> BTreeMap<u64, f64> {
     let mut needs: BTreeMap<u64, f64> = BTreeMap::new();
     let mut need = |at: u64, wide: f64| {
         let known = needs.entry(at).or_default();
@@ -240,7 +231,6 @@ fn needs(scene: &Scene) -> BTreeMap<u64, f64> {
             }
         }
     }
-    let gap = row_gap(scene);
     for arrow in &scene.arrows {
         // One that arrives in the next column: it is long enough for what is to be written on it.
         let next = scene.times.range(arrow.sent + 1..).next();

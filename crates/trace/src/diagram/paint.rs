@@ -3,22 +3,22 @@
 use std::fmt::Write;
 
 use super::{
-    labels::Labels,
-    layout::{CHARACTER, Layout, Point, Way, text_width},
+    layout::{Layout, Point, text_width, title_width},
     legend,
     scene::{Arrow, End, Mark, MarkKind, Scene, Span, SpanKind, Style},
+    ways::Way,
+    words::{Placed, Words},
 };
 use crate::{Header, Unit};
-
-/// How far an arrow that passes other lines bows.
-const BOW: f64 = 16.0;
 
 const STYLE: &str = include_str!("style.css");
 
 /// Draws everything; `left_out` events are not in the scene.
 pub(super) fn paint(header: &Header, scene: &Scene, layout: &Layout, left_out: usize) -> String {
+    let words = Words::new(scene, layout);
+    let legend = legend::lines(scene, &words, layout.width);
     let mut painter = Painter { layout, out: String::new() };
-    painter.open(header);
+    painter.open(header, layout.legend + LINE * legend.len() as f64);
     painter.title(header, left_out);
     painter.axis(header.unit);
     painter.violations(scene);
@@ -29,21 +29,23 @@ pub(super) fn paint(header: &Header, scene: &Scene, layout: &Layout, left_out: u
         painter.span(span);
     }
     painter.clashes(scene);
-    for span in &scene.spans {
-        painter.fence(span, &scene.marks);
+    for (span, fence) in scene.spans.iter().zip(&words.fences) {
+        painter.fence(&span.label, *fence);
     }
-    painter.arrows(scene);
-    for mark in &scene.marks {
-        painter.mark(mark);
+    painter.arrows(header, scene, &words);
+    for (mark, label) in scene.marks.iter().zip(&words.marks) {
+        painter.mark(mark, *label);
     }
-    painter.legend(scene);
+    painter.legend(&legend);
     painter.out.push_str("</svg>\n");
     painter.out
 }
 
-/// The size of a title that fits, and how wide a character of it is on average, in units of it.
+/// How high a line of the legend is.
+const LINE: f64 = 20.0;
+
+/// The size of a title that fits.
 const TITLE_SIZE: f64 = 18.0;
-const TITLE_WIDTH: f64 = 0.65;
 
 struct Painter<'a> {
     layout: &'a Layout,
@@ -56,23 +58,22 @@ impl Painter<'_> {
         self.out.push('\n');
     }
 
-    fn open(&mut self, header: &Header) {
-        let Layout { width, height, .. } = *self.layout;
+    fn open(&mut self, header: &Header, height: f64) {
+        let width = self.layout.width;
         self.put(format_args!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
              viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">"
         ));
-        self.put(format_args!("<title>{}</title>", escape(&title(header))));
+        self.put(format_args!("<title>{}</title>", escape(header.heading())));
         self.put(format_args!("<style>{STYLE}</style>"));
         self.put(format_args!("<rect class=\"ground\" width=\"100%\" height=\"100%\"/>"));
     }
 
     fn title(&mut self, header: &Header, left_out: usize) {
-        let title = title(header);
-        let size = self.title_size(&title);
+        let (title, size) = (header.heading(), self.title_size(header));
         self.put(format_args!(
             "<text class=\"title\" x=\"20\" y=\"28\"{size}>{}</text>",
-            escape(&title)
+            escape(title)
         ));
         let mut subtitle = header.settings.to_string();
         if left_out > 0 {
@@ -86,9 +87,8 @@ impl Painter<'_> {
     }
 
     /// A long title, such as a whole command, is written smaller, so that it ends in the picture.
-    fn title_size(&self, title: &str) -> String {
-        let room = self.layout.width - 40.0;
-        let size = room / (title.chars().count() as f64 * TITLE_WIDTH);
+    fn title_size(&self, header: &Header) -> String {
+        let size = (self.layout.width - 40.0) / title_width(header, 1.0).max(1.0);
         if size >= TITLE_SIZE {
             return String::new();
         }
@@ -153,7 +153,7 @@ impl Painter<'_> {
 
     fn span(&mut self, span: &Span) {
         let y = self.layout.y(span.who);
-        let (from, to) = self.reach(span);
+        let (from, to) = self.layout.reach(span);
         let (class, half) = match span.kind {
             SpanKind::Waiting => ("waiting", 3.0),
             SpanKind::Inside | SpanKind::Privileged => ("inside", 7.0),
@@ -170,23 +170,10 @@ impl Painter<'_> {
         }
     }
 
-    fn reach(&self, span: &Span) -> (f64, f64) {
-        // Who is inside or down from the beginning was so before; who waits has asked.
-        let from_before = span.from == 0 && span.kind != SpanKind::Waiting;
-        let from = if from_before { self.layout.left } else { self.layout.x(span.from) };
-        (from, span.to.map_or(self.layout.right, |to| self.layout.x(to)))
-    }
-
-    fn fence(&mut self, span: &Span, marks: &[Mark]) {
-        let y = self.layout.y(span.who);
-        let (from, to) = self.reach(span);
-        if let Some(x) = self.room(span, from, to, marks) {
-            self.put(format_args!(
-                "<text class=\"fence\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
-                y + 3.8,
-                escape(&span.label)
-            ));
-        }
+    fn fence(&mut self, label: &str, at: Option<Point>) {
+        let Some(Point { x, y }) = at else { return };
+        let label = escape(label);
+        self.put(format_args!("<text class=\"fence\" x=\"{x:.1}\" y=\"{y:.1}\">{label}</text>"));
     }
 
     /// Where two are inside at once, their bars are red.
@@ -202,86 +189,35 @@ impl Painter<'_> {
         }
     }
 
-    /// The middle of the widest piece of a bar with nothing on it, if its label fits there.
-    fn room(&self, span: &Span, from: f64, to: f64, marks: &[Mark]) -> Option<f64> {
-        let own = marks.iter().filter(|mark| mark.who == span.who);
-        let mut stops: Vec<_> = own.map(|mark| self.layout.x(mark.at)).collect();
-        stops.extend([from, to]);
-        stops.retain(|x| (from..=to).contains(x));
-        stops.sort_by(f64::total_cmp);
-        let pieces = stops.windows(2).map(|ends| (ends[1] - ends[0], (ends[0] + ends[1]) / 2.0));
-        let (width, middle) = pieces.max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let need = CHARACTER * span.label.chars().count() as f64 + 4.0;
-        (!span.label.is_empty() && need < width).then_some(middle)
-    }
-
-    fn arrows(&mut self, scene: &Scene) {
-        let mut ways: Vec<Way> = Vec::new();
-        for arrow in &scene.arrows {
-            ways.push(self.way(arrow, scene, &ways));
+    fn arrows(&mut self, header: &Header, scene: &Scene, words: &Words) {
+        let drawn = || scene.arrows.iter().zip(&words.labels);
+        for ((arrow, label), way) in drawn().zip(&words.ways) {
+            let whole = arrow.labels.first().map_or("", String::as_str);
+            let shown = label.as_ref().map_or("", |label| label.text.as_str());
+            let title = if shown == whole { String::new() } else { of_arrow(header, arrow, whole) };
+            self.arrow(arrow, way, &title);
         }
-        let mut labels = Labels::new(ways.clone(), self.layout.crowded);
-        for mark in &scene.marks {
-            labels.take(self.mark_label_at(mark), &mark.label);
-            labels.take_point(self.layout.point(mark.who, mark.at));
-        }
-        for (arrow, way) in scene.arrows.iter().zip(&ways) {
-            self.arrow(arrow, way);
-        }
-        for (number, arrow) in scene.arrows.iter().enumerate() {
-            let Some(label) = labels.place(number, &arrow.labels) else { continue };
-            let Point { x, y } = label.at;
+        for (arrow, label) in drawn() {
+            let Some(Placed { at: Point { x, y }, degrees, text }) = label else { continue };
             self.put(format_args!(
                 "<text class=\"label {}\" transform=\"translate({x:.1} {y:.1}) \
-                 rotate({:.1})\">{}</text>",
+                 rotate({degrees:.1})\">{}</text>",
                 class(arrow),
-                label.degrees,
-                escape(&label.text)
+                escape(text)
             ));
         }
     }
 
-    /// Where an arrow goes. One that is lost ends before its receiver, one that is under way goes
-    /// on beyond the last event.
-    fn way(&self, arrow: &Arrow, scene: &Scene, earlier: &[Way]) -> Way {
-        let from = self.layout.point(arrow.from, arrow.sent);
-        let towards = self.layout.y(arrow.to);
-        let part = |x: f64, part: f64| Point { x, y: from.y + (towards - from.y) * part };
-        let to = match arrow.end {
-            End::Received(at) => self.layout.point(arrow.to, at),
-            End::Lost(at) => part(self.layout.x(at), 0.8),
-            End::InFlight => part(self.layout.right, 0.75),
-        };
-        if self.layout.lines_between(arrow.from, arrow.to) == 0 {
-            return Way::new(from, to, 0.0);
-        }
-        // Of the two bows, the one that keeps farther from what happens on the lines it passes.
-        let clear = |way: &Way| {
-            let passed = scene.marks.iter().map(|mark| self.layout.point(mark.who, mark.at));
-            let (low, high) = (from.y.min(to.y), from.y.max(to.y));
-            let between = passed.filter(|mark| low < mark.y && mark.y < high);
-            between.map(|mark| way.distance(mark)).fold(BOW, f64::min)
-        };
-        // In a crowd also the one that keeps farther from other arrows, which may need more bow.
-        let apart = |way: &Way| {
-            let points = [0.25, 0.5, 0.75].map(|part| way.at(part).0);
-            let nearest = |other: &Way| points.map(|point| other.distance(point)).into_iter();
-            earlier.iter().flat_map(nearest).fold(BOW, f64::min)
-        };
-        let bows: &[f64] =
-            if self.layout.crowded { &[BOW, -BOW, 3.0 * BOW, -3.0 * BOW] } else { &[BOW, -BOW] };
-        let room =
-            |way: &Way| 3.0 * clear(way) + if self.layout.crowded { apart(way) } else { 0.0 };
-        let ways = bows.iter().map(|&bow| Way::new(from, to, bow)).map(|way| (room(&way), way));
-        let first = (f64::NEG_INFINITY, Way::new(from, to, BOW));
-        ways.fold(first, |best, way| if way.0 > best.0 { way } else { best }).1
-    }
-
-    fn arrow(&mut self, arrow: &Arrow, way: &Way) {
+    fn arrow(&mut self, arrow: &Arrow, way: &Way, title: &str) {
         let class = class(arrow);
         let Way { from, over, to } = *way;
+        let end = if title.is_empty() {
+            "/>".to_owned()
+        } else {
+            format!("><title>{}</title></path>", escape(title))
+        };
         self.put(format_args!(
-            "<path class=\"message {class}\" d=\"M{:.1} {:.1}Q{:.1} {:.1} {:.1} {:.1}\"/>",
+            "<path class=\"message {class}\" d=\"M{:.1} {:.1}Q{:.1} {:.1} {:.1} {:.1}\"{end}",
             from.x, from.y, over.x, over.y, to.x, to.y
         ));
         match arrow.end {
@@ -314,17 +250,7 @@ impl Painter<'_> {
         ));
     }
 
-    fn mark_label_at(&self, mark: &Mark) -> Point {
-        let Point { x, y } = self.layout.point(mark.who, mark.at);
-        // What a request sends goes off to the right, so its clock stands on the left.
-        let left = match mark.kind {
-            MarkKind::Request => 6.0 + CHARACTER * mark.label.chars().count() as f64,
-            MarkKind::Plain | MarkKind::Crash => -4.0,
-        };
-        Point { x: x - left, y: y - 9.0 }
-    }
-
-    fn mark(&mut self, mark: &Mark) {
+    fn mark(&mut self, mark: &Mark, label: Point) {
         let at = self.layout.point(mark.who, mark.at);
         let (class, radius) = match mark.kind {
             MarkKind::Request => ("request", 5.0),
@@ -341,7 +267,7 @@ impl Painter<'_> {
             escape(&mark.title)
         ));
         if !mark.label.is_empty() {
-            let Point { x, y } = self.mark_label_at(mark);
+            let Point { x, y } = label;
             self.put(format_args!(
                 "<text class=\"mark\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",
                 escape(&mark.label)
@@ -349,18 +275,18 @@ impl Painter<'_> {
         }
     }
 
-    fn legend(&mut self, scene: &Scene) {
+    fn legend(&mut self, lines: &[Vec<legend::Entry>]) {
         let mut y = self.layout.legend;
-        for line in legend::lines(scene, self.layout.width) {
+        for line in lines {
             let mut x = 20.0;
-            for entry @ (sign, words) in line {
+            for &entry @ (sign, words) in line {
                 self.put(format_args!(
                     "<g transform=\"translate({x:.1} {y:.1})\">{sign}<text class=\"small\" \
                      x=\"24\">{words}</text></g>"
                 ));
                 x += legend::entry_width(entry);
             }
-            y += 20.0;
+            y += LINE;
         }
     }
 }
@@ -393,8 +319,9 @@ impl Scale {
     }
 }
 
-fn title(header: &Header) -> String {
-    if header.title.is_empty() { header.algorithm.clone() } else { header.title.clone() }
+/// A message, for who points at it.
+fn of_arrow(header: &Header, arrow: &Arrow, text: &str) -> String {
+    format!("{text} from {} to {}", header.name(arrow.from), header.name(arrow.to))
 }
 
 fn class(arrow: &Arrow) -> &'static str {

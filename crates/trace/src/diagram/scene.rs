@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mutua_algorithms::NodeId;
+use mutua_algorithms::{NodeId, Time};
 
 use crate::{Event, Header, Message, What, describe};
 
@@ -18,6 +18,8 @@ pub(super) struct Scene {
     pub(super) marks: Vec<Mark>,
     /// The first violation of each property: when, which, and what was seen.
     pub(super) violations: Vec<Violation>,
+    /// Whether clocks are of views, as those of nodes are.
+    pub(super) has_views: bool,
 }
 
 /// A property that turned out not to hold.
@@ -52,7 +54,7 @@ pub(super) struct Arrow {
     pub(super) labels: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum End {
     Received(u64),
     Lost(u64),
@@ -124,6 +126,11 @@ impl Scene {
         clashes
     }
 
+    /// Whether a message has not arrived when the trace ends.
+    pub(super) fn is_under_way_at_the_end(&self) -> bool {
+        self.arrows.iter().any(|arrow| arrow.end == End::InFlight)
+    }
+
     pub(super) fn new(header: &Header, events: &[Event]) -> Self {
         let mut builder = Builder::new(header);
         for event in events {
@@ -169,13 +176,14 @@ impl<'a> Builder<'a> {
             }
             What::Start { inside: true } => self.begin(who, SpanKind::Inside, at, String::new()),
             What::Request => {
-                let clock = event.clock.map(|clock| clock.to_string()).unwrap_or_default();
+                let clock = event.clock.map(|clock| self.clock(clock)).unwrap_or_default();
                 self.begin(who, SpanKind::Waiting, at, String::new());
                 self.mark(event, MarkKind::Request, clock);
             }
             What::Enter { fence } => {
+                let label = format!("fence {}", self.clock(*fence));
                 self.end(who, SpanKind::Waiting, at);
-                self.begin(who, SpanKind::Inside, at, format!("fence {fence}"));
+                self.begin(who, SpanKind::Inside, at, label);
             }
             What::Exit => {
                 self.end(who, SpanKind::Inside, at);
@@ -223,6 +231,13 @@ impl<'a> Builder<'a> {
             What::Timer { .. } | What::Cancel { .. } => return,
         }
         self.see(who, at);
+    }
+
+    /// A clock as one reads it: as one number it is too long.
+    fn clock(&mut self, number: u64) -> String {
+        let time = Time::from_number(number);
+        self.scene.has_views |= time.epoch() > 0;
+        time.to_string()
     }
 
     fn crash(&mut self, event: &Event) {

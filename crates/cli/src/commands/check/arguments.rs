@@ -93,7 +93,7 @@ pub(crate) struct Arguments {
     max_memory: Option<u64>,
 
     /// Stop each search after so long: seconds, or with a unit, such as 10m.
-    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    #[arg(long, value_name = "TIME", value_parser = durations::seconds)]
     time: Option<f64>,
 
     /// Look only at states within so many steps of the start.
@@ -251,15 +251,6 @@ fn parse_contenders(text: &str) -> Result<Vec<NodeId>> {
             "contenders are a number of processes or ids such as 0,2, not `{text}`"
         ))),
     }
-}
-
-fn parse_seconds(text: &str) -> Result<f64, String> {
-    let seconds = match text.parse::<f64>() {
-        Ok(seconds) => seconds,
-        Err(_) => durations::nanoseconds(text)? as f64 / 1e9,
-    };
-    let right = "a time is a number of seconds such as 60, or has a unit, such as 10m";
-    if seconds.is_finite() && seconds >= 0.0 { Ok(seconds) } else { Err(right.to_owned()) }
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

@@ -14,7 +14,7 @@ use crate::{
     exit::usage,
     parallel,
     plot::number,
-    verdict::{self, counted},
+    verdict::{self, FEWEST_ENTRIES, Failure, counted},
 };
 
 /// Whoever is off the best by at most this share is taken to be as good, and messages, then bytes
@@ -23,9 +23,6 @@ pub(super) const EQUAL: f64 = 0.02;
 
 /// How many events a run may have.
 const MAX_EVENTS: u64 = 2_000_000;
-
-/// No mean is taken of fewer entries than this, if more were to be measured.
-const FEWEST_ENTRIES: u64 = 100;
 
 /// So many processes at most are let fail, one at a time.
 const FAILURES: u32 = 12;
@@ -263,7 +260,7 @@ fn reasons(reports: &[Report], wanted: u64) -> Vec<String> {
     let broken = verdict::failures(reports);
     let least = reports.iter().map(|report| report.entries).min().unwrap_or(0);
     if !broken.is_empty() || least >= wanted.min(FEWEST_ENTRIES) {
-        return broken;
+        return broken.iter().map(Failure::to_string).collect();
     }
     let events = number(MAX_EVENTS as f64);
     vec![format!("after {events} events a run had measured only {}", counted(least, "entry"))]

@@ -1,10 +1,13 @@
 //! All results as comma-separated values, for other programs.
 
+use mutua_simulator::Expected;
+
 use super::{
     elections::ElectionRow,
     grid::{Figures, Stat},
     results::Row,
 };
+use crate::verdict::together;
 
 /// A mean by its name in the first line; its interval's half width comes after it.
 type Mean = (&'static str, fn(&Figures) -> Option<Stat>);
@@ -58,15 +61,10 @@ fn line(row: &Row) -> String {
         fields.push(text(stat.and_then(|stat| stat.half_width)));
     }
     fields.extend([
-        // Of a run that was cut off or stood still it is as little to be trusted as the means.
-        if figures.cut_off || figures.stopped {
-            String::new()
-        } else {
-            figures.max_bypass.to_string()
-        },
+        text(figures.bypass().map(|stat| stat.mean)),
         figures.violations.to_string(),
         figures.events.to_string(),
-        quoted(&figures.failures.join("; ")),
+        quoted(&together(&figures.failures)),
         if figures.cut_off { "cut off" } else { "" }.to_owned(),
         quoted(figures.refused.as_deref().unwrap_or("")),
     ]);
@@ -91,17 +89,18 @@ const ELECTION: [&str; 12] = [
 /// All elections. The highest process is down in each, and one that has no theory has none here.
 pub(super) fn elections(rows: &[ElectionRow]) -> String {
     let lines = rows.iter().map(|row| {
-        let (cell, figures) = (&row.cell, &row.figures);
+        let (cell, figures, theory) = (&row.cell, &row.figures, row.cell.theory());
+        let said = |expected: Option<Expected>| text(expected.map(|expected| expected.value));
         let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
         [
             cell.algorithm.clone(),
             cell.nodes.to_string(),
             cell.case.text().to_owned(),
             count(figures.messages),
-            text(cell.messages()),
+            said(theory.messages),
             count(figures.multicasts),
             text(figures.turnaround),
-            text(cell.turnaround()),
+            said(theory.turnaround),
             count(figures.elected.map(u64::from)),
             figures.events.to_string(),
             quoted(&figures.violations.join("; ")),

@@ -1,7 +1,10 @@
 //! Elections in the comparison: messages and turn-around by size.
 
 use mutua_algorithms::{About, Kind, NodeId, Setup, registry};
-use mutua_simulator::{Distribution, ElectionPlan, ElectionReport, Network, Violation, elect};
+use mutua_simulator::{
+    Distribution, ElectionPlan, ElectionReport, ElectionTheory, Network, Violation, elect,
+    election_theory,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -101,17 +104,7 @@ impl Task for ElectionCell {
     type Figures = ElectionFigures;
 
     fn measure(&self, effort: &Effort) -> ElectionFigures {
-        let mut setup = Setup::new(self.nodes);
-        setup.crashed = vec![NodeId(self.nodes - 1)];
-        let plan = ElectionPlan {
-            setup,
-            network: Network::new(Distribution::Constant(1_000_000)),
-            starters: self.case.starters(self.nodes),
-            transmission: None,
-            handling: None,
-            seed: effort.seed,
-        };
-        let refused = match elect(&self.algorithm, &plan, None) {
+        let refused = match elect(&self.algorithm, &self.plan(effort.seed), None) {
             Some(Ok(report)) => return ElectionFigures::of(&report),
             Some(Err(error)) => error.to_string(),
             None => "no such algorithm".to_owned(),
@@ -140,33 +133,23 @@ impl ElectionFigures {
 }
 
 impl ElectionCell {
-    /// How many messages theory says it takes.
-    pub(super) fn messages(&self) -> Option<f64> {
-        messages(&self.algorithm, self.case, f64::from(self.nodes)).map(|(value, _)| value)
+    /// The highest process is down.
+    fn plan(&self, seed: u64) -> ElectionPlan {
+        let mut setup = Setup::new(self.nodes);
+        setup.crashed = vec![NodeId(self.nodes - 1)];
+        ElectionPlan {
+            setup,
+            network: Network::new(Distribution::Constant(1_000_000)),
+            starters: self.case.starters(self.nodes),
+            transmission: None,
+            handling: None,
+            seed,
+        }
     }
 
-    /// How long theory says it takes.
-    pub(super) fn turnaround(&self) -> Option<f64> {
-        turnaround(&self.algorithm, self.case, f64::from(self.nodes)).map(|(value, _)| value)
-    }
-}
-
-/// Messages of an election among N processes of which the highest is down, and the formula.
-pub(super) fn messages(algorithm: &str, case: Case, n: f64) -> Option<(f64, &'static str)> {
-    match (algorithm, case) {
-        ("chang-roberts", Case::NextStarts) => Some((2.0 * n - 2.0, "2N-2")),
-        ("chang-roberts", Case::LowestStarts | Case::AllStart) => Some((3.0 * n - 4.0, "3N-4")),
-        ("bully", Case::NextStarts) => Some((n - 1.0, "N-1")),
-        ("bully", Case::LowestStarts | Case::AllStart) => Some((n * n - n - 1.0, "N^2-N-1")),
-        _ => None,
-    }
-}
-
-/// How long it takes on the ring, in T; elsewhere it depends on the timeouts.
-pub(super) fn turnaround(algorithm: &str, case: Case, n: f64) -> Option<(f64, &'static str)> {
-    match (algorithm, case) {
-        ("chang-roberts", Case::LowestStarts) => Some((3.0 * n - 5.0, "3N-5")),
-        ("chang-roberts", Case::NextStarts | Case::AllStart) => Some((2.0 * n - 3.0, "2N-3")),
-        _ => None,
+    /// What theory says of it.
+    pub(super) fn theory(&self) -> ElectionTheory {
+        // It speaks of all seeds alike.
+        election_theory(&self.algorithm, &self.plan(0))
     }
 }

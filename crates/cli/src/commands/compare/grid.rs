@@ -8,7 +8,10 @@ use mutua_simulator::{
 use serde::{Deserialize, Serialize};
 
 use super::results::Task;
-use crate::{durations, parallel, size, verdict};
+use crate::{
+    durations, parallel, size,
+    verdict::{self, Failure},
+};
 
 /// One system under one load.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -80,8 +83,8 @@ pub(super) struct Figures {
     pub(super) cut_off: bool,
     /// Whether a run stood still before its end; there are no means then.
     pub(super) stopped: bool,
-    /// What did not hold, in words.
-    pub(super) failures: Vec<String>,
+    /// What did not hold.
+    pub(super) failures: Vec<Failure>,
     /// Why there is nothing.
     pub(super) refused: Option<String>,
 }
@@ -101,9 +104,6 @@ pub(super) struct Quantities {
     pub(super) p90: Option<Stat>,
     pub(super) p99: Option<Stat>,
 }
-
-/// No mean is taken of fewer entries than this, if more were to be measured.
-const FEWEST_ENTRIES: u64 = 100;
 
 /// The algorithms to compare: those named, or all that are not kept to be found broken.
 pub(super) fn mutexes(names: &[&'static About]) -> Vec<&'static About> {
@@ -149,7 +149,7 @@ impl Task for Cell {
 impl Cell {
     /// So many entries a run must have measured to say anything: some for everybody.
     fn enough(&self, plan: &Plan) -> u64 {
-        plan.entries.min(FEWEST_ENTRIES.max(2 * u64::from(self.nodes)))
+        plan.entries.min(verdict::FEWEST_ENTRIES.max(2 * u64::from(self.nodes)))
     }
 
     fn plan(&self, effort: &Effort) -> Result<Plan, String> {
@@ -209,6 +209,13 @@ impl Figures {
     }
 }
 
+impl Figures {
+    /// The worst bypass, where the runs were long enough to show any.
+    pub(super) fn bypass(&self) -> Option<Stat> {
+        self.jain.map(|_| Stat { mean: self.max_bypass as f64, half_width: None })
+    }
+}
+
 impl Quantities {
     fn of(reports: &[Report], times: fn(&Report) -> Option<Quantiles>) -> Self {
         let all = |of: fn(Quantiles) -> f64| stat(reports, |report| times(report).map(of));
@@ -250,13 +257,15 @@ mod tests {
         let effort = Effort { entries: 500, runs: 2, seed: 1, max_events: 3_000_000 };
         let stuck = cell("maekawa-basic", 10).measure(&effort);
         assert!(stuck.stopped && !stuck.cut_off && stuck.messages.is_none(), "{stuck:?}");
-        assert!(stuck.failures.iter().any(|why| why.contains("deadlock")), "{stuck:?}");
+        assert!(stuck.failures.iter().any(|one| one.what.contains("deadlock")), "{stuck:?}");
     }
 
     #[test]
     fn a_cell_that_does_not_fit_into_memory_is_left_out_with_a_note() {
         let effort = Effort { entries: 10, runs: 1, seed: 1, max_events: 50_000 };
-        let refused = cell("lamport", 100_000).measure(&effort).refused.expect("a reason");
+        let refused = cell("lamport", 100_000).measure(&effort);
+        assert!(refused.bypass().is_none() && refused.jain.is_none(), "{refused:?}");
+        let refused = refused.refused.expect("a reason");
         assert!(refused.contains("give fewer nodes"), "{refused}");
         assert!(cell("raymond", 1000).measure(&effort).refused.is_none());
     }

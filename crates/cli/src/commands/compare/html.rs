@@ -10,7 +10,11 @@ use std::fmt::Write;
 use mutua_algorithms::{About, registry};
 
 use super::{Comparison, plots::Shown, results::Row};
-use crate::{commands::algorithms::links, plot::escape, verdict::counted};
+use crate::{
+    commands::algorithms::links,
+    plot::escape,
+    verdict::{counted, together},
+};
 
 pub(super) fn page(comparison: &Comparison, plots: &[Shown]) -> String {
     let title = match comparison.mutexes.is_empty() {
@@ -112,7 +116,7 @@ fn show<'a>(page: &mut String, plots: impl Iterator<Item = &'a Shown>) {
 fn nothing(row: &Row) -> Option<String> {
     let figures = &row.figures;
     let stopped = || {
-        let (entries, why) = (counted(figures.entries, "entry"), figures.failures.join("; "));
+        let (entries, why) = (counted(figures.entries, "entry"), together(&figures.failures));
         format!("<span class=\"off\">stood still after {entries}: {}</span>", escape(&why))
     };
     let cut = || {
@@ -121,6 +125,12 @@ fn nothing(row: &Row) -> Option<String> {
     };
     let refused = figures.refused.as_deref().map(escape);
     refused.or_else(|| figures.stopped.then(stopped)).or_else(|| figures.cut_off.then(cut))
+}
+
+/// Whether what was measured says what it costs to do it right: what fails says nothing of that.
+fn is_sound(row: &Row) -> bool {
+    let is_control = registry::about(&row.cell.algorithm).is_some_and(|about| about.control);
+    row.figures.failures.is_empty() && !is_control
 }
 
 fn algorithms_table(page: &mut String, comparison: &Comparison) {
@@ -141,11 +151,7 @@ fn algorithms_table(page: &mut String, comparison: &Comparison) {
     };
     let elections: Vec<_> = registry::ALGORITHMS.iter().filter(elects).copied().collect();
     if !elections.is_empty() {
-        let best = match elections.iter().any(|about| about.name == "bully") {
-            true => " The bully's best leaves out the question to the one that is down.",
-            false => "",
-        };
-        put(page, &format!("<p>Costs of elections are messages per election.{best}</p>"));
+        put(page, "<p>Costs of elections are messages per election.</p>");
         let columns = ["best", "all start", "worst", "links", "source"];
         let cells = |about: &About| {
             let costs = &about.costs;

@@ -154,9 +154,7 @@ impl Measure {
             Self::Response => figures.response.mean,
             Self::ResponseP99 => figures.response.p99,
             Self::Throughput => figures.throughput,
-            Self::Bypass => {
-                figures.jain.map(|_| Stat { mean: figures.max_bypass as f64, half_width: None })
-            }
+            Self::Bypass => figures.bypass(),
             Self::Jain => figures.jain,
         }
     }
@@ -323,11 +321,10 @@ fn name_of(comparison: &Comparison, file: &str, situation: usize) -> String {
 /// Whether a file may be a plot of an earlier comparison.
 pub(super) fn is_plot(file: &str) -> bool {
     let Some(name) = file.strip_suffix(".svg") else { return false };
-    let numbered = |rest: &str| rest.parse::<u32>().is_ok();
     let known = captions::FILES.iter().filter_map(|plot| name.strip_prefix(plot));
     known.into_iter().any(|rest| match rest.strip_prefix('-') {
         None => rest.is_empty(),
-        Some(rest) => rest.starts_with("hold-") || numbered(rest),
+        Some(rest) => rest.starts_with("hold-"),
     })
 }
 

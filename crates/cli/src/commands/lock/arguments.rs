@@ -5,25 +5,38 @@ use std::{ffi::OsString, time::Duration};
 use anyhow::Result;
 use clap::Args;
 use mutua_node::MAX_NAME;
+use mutua_service::client::normal;
 
 use crate::{
     exit::{self, usage},
     guard::OnLost,
 };
 
+/// How it is written.
+pub(crate) const USAGE: &str = "mutua lock [OPTIONS] NAME [-- COMMAND...]";
+
 /// What is to be known beyond the options.
 pub(crate) const HELP: &str = "\
 Exit codes: the command's own, if it ran to its end with the lock held; 128+N if signal N \
 ended it, or the wait. 64 bad usage, 69 no node or not all members, 70 a fault of mutua's, \
 75 not acquired, 77 not allowed, 78 bad configuration, 79 the lock was lost and the command \
-stopped, 126 and 127 the command cannot be run or found.
+stopped (with `--on-lost ignore`: it ran on; --status-fd tells its own code), 126 and 127 the \
+command cannot be run or found.
 
 The command's environment: LOCK_NAME, LOCK_TOKEN (greater for every later holder: let what \
 you guard refuse a smaller one), LOCK_OWNER, LOCK_TTL_MS, LOCK_SOCKET.
 
-Signals go on to the command's process group; `mutua lock` ends when the group has. When the \
-lock is lost the command gets SIGTERM, and SIGKILL before anybody else can get in. When \
-`mutua lock` is killed, so is all that it has started.
+Signals go on to the command's process group; TERM, INT, HUP and QUIT also to all that it has \
+started and that left the group. What was ignored when `mutua lock` started stays ignored, as with \
+nohup. `mutua lock` ends, and the lock is free, when the group has ended; after one of those four, \
+or if a signal ended the command, when all that it has started has. A daemon that left the group of \
+a command that ended by itself has left the lock, as in `mutua lock x -- setsid job`; run what is \
+to be inside in the foreground: `setsid --wait job`.
+
+When the lock is lost the command gets SIGTERM, and SIGKILL before anybody else can get in. When \
+`mutua lock` is killed, so is all that it has started. Only a command that became another user \
+(sudo) cannot be signalled or ended, which is told: put `mutua lock` behind sudo. Ctrl-Z stops \
+`mutua lock` too: for longer than the ttl it costs the lock, and the command is ended.
 
 Where: MUTUA_SOCKET, if set; else the node of /etc/mutua.toml (MUTUA_CONFIG names another \
 file), if there is one; else this user's node on this machine, which is started if need be.";
@@ -32,10 +45,14 @@ file), if there is one; else this user's node on this machine, which is started 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The lock's name.
-    name: String,
+    #[arg(required_unless_present = "named")]
+    name: Option<String>,
     /// The command and its arguments, after `--`.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+    /// The lock's name, if it starts with `-`: --name=-x.
+    #[arg(long = "name", value_name = "NAME", allow_hyphen_values = true, conflicts_with = "name")]
+    named: Option<String>,
     /// Run this text with $SHELL instead.
     #[arg(short = 'c', long = "command", value_name = "TEXT", conflicts_with = "command")]
     shell: Option<OsString>,
@@ -82,6 +99,10 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
+/// How long leases may be. What is longer is refused by etcd, and so by our nodes.
+const MIN_TTL: Duration = Duration::from_secs(1);
+const MAX_TTL: Duration = Duration::from_secs(9_000_000_000);
+
 /// What is to be done.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -104,22 +125,21 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(arguments: &Arguments) -> Result<Self> {
-        check_name(&arguments.name)?;
+        let name = arguments.name.clone().or_else(|| arguments.named.clone()).unwrap_or_default();
+        check_name(&name)?;
+        check_command(arguments)?;
         let ttl = arguments.ttl;
-        if ttl < Duration::from_secs(1) {
-            return Err(usage("--ttl must be at least 1s"));
+        if !(MIN_TTL..=MAX_TTL).contains(&ttl) {
+            return Err(usage(format!(
+                "--ttl must be at least {MIN_TTL:?} and at most {MAX_TTL:?}"
+            )));
         }
         let grace = arguments.grace.unwrap_or((ttl / 4).min(Duration::from_secs(3)));
         let margin = (ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
-        // A renewal is due after a third; one that is a little late must not end the command.
-        if (grace + margin) * 2 > ttl {
-            return Err(usage(format!(
-                "a lease of {ttl:?} is too short for {grace:?} of grace; --ttl {:?} would do",
-                (grace + margin) * 2 + Duration::from_secs(1)
-            )));
-        }
+        check_grace(ttl, grace, margin)?;
+        let endpoint = arguments.endpoint.as_deref().map(normal).transpose();
         Ok(Self {
-            name: arguments.name.clone(),
+            name,
             command: arguments.whole_command(),
             wait: if arguments.only_try { Some(Duration::ZERO) } else { arguments.wait },
             conflict: arguments.conflict_exit_code,
@@ -127,7 +147,7 @@ impl Plan {
             grace,
             margin,
             on_lost: arguments.on_lost.clone(),
-            endpoint: arguments.endpoint.clone(),
+            endpoint: endpoint.map_err(|error| exit::not_connected(&error))?,
             owner: arguments.owner.clone().unwrap_or_else(super::owner),
             etcd_env: arguments.etcd_env,
             json: arguments.json,
@@ -167,6 +187,34 @@ fn check_name(name: &str) -> Result<()> {
             "the lock's name has {length} bytes; it may have {MAX_NAME} at most"
         ))),
     }
+}
+
+/// A command that is not there is no wish to hold the lock without one: most likely a variable of a
+/// script is not set, and the job would seem to have been done.
+fn check_command(arguments: &Arguments) -> Result<()> {
+    let none = arguments.command.is_empty() && arguments.shell.is_none();
+    // The parser does not tell; it takes `--` for nothing else.
+    if none && std::env::args_os().any(|word| word == "--") {
+        return Err(usage(
+            "there is no command after `--`; without `--` the lock is held until standard input \
+             ends",
+        ));
+    }
+    Ok(())
+}
+
+fn check_grace(ttl: Duration, grace: Duration, margin: Duration) -> Result<()> {
+    // A renewal is due after a third; one that is a little late must not end the command.
+    let needed = grace.saturating_add(margin).saturating_mul(2);
+    if needed <= ttl {
+        return Ok(());
+    }
+    let enough = needed.saturating_add(Duration::from_secs(1));
+    let right = match enough <= MAX_TTL {
+        true => format!("--ttl {enough:?} would do"),
+        false => format!("{:?} is the longest there is", MAX_TTL / 2 - Duration::from_secs(2)),
+    };
+    Err(usage(format!("a lease of {ttl:?} is too short for {grace:?} of grace; {right}")))
 }
 
 /// A time: a number of seconds, or one with a unit.

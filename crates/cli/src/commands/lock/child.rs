@@ -108,7 +108,7 @@ fn start(plan: &Plan, grant: &Grant) -> Result<(Child, UnixStream)> {
         .env("LOCK_OWNER", &plan.owner)
         .env("LOCK_TTL_MS", plan.ttl.as_millis().to_string())
         .env("LOCK_SOCKET", endpoint);
-    let (held, names) = nested::environment(plan)?;
+    let (held, names) = nested::environment(plan, grant.fence)?;
     command.env(held, names);
     if plan.etcd_env {
         command.env("ETCD_LOCK_KEY", format!("{}/{:x}", plan.name, grant.session));

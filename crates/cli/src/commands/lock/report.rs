@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::Plan;
 use crate::{
-    commands::locks::{ago, entry_json, of_another_version, who},
+    commands::locks::{ago, entry_json, of_another_version, plain, who},
     exit::usage,
 };
 
@@ -137,7 +137,8 @@ impl Report {
         if self.json {
             eprintln!("{}", json!({ "event": "note", "text": text }));
         } else {
-            eprintln!("mutua: {text}");
+            // Names, owners, commands and reasons are others' words.
+            eprintln!("mutua: {}", plain(text));
         }
     }
 

@@ -13,7 +13,7 @@ pub(super) fn print_table(locks: &[v1::Lock]) {
     for lock in locks {
         let holder = lock.holder.as_ref();
         table.add_row([
-            lock.name.escape_ascii().to_string(),
+            plain(&name(lock)),
             holder.map_or_else(|| nobody(&lock.unanswered).to_owned(), who),
             holder.map(|holder| ago(holder.for_ms)).unwrap_or_default(),
             holder.map(|holder| holder.fence.to_string()).unwrap_or_default(),
@@ -26,7 +26,7 @@ pub(super) fn print_table(locks: &[v1::Lock]) {
 
 /// One lock, with everybody who waits.
 pub(super) fn text(lock: &v1::Lock) -> String {
-    let name = lock.name.escape_ascii();
+    let name = plain(&name(lock));
     let mut lines = vec![match &lock.holder {
         Some(holder) => format!(
             "{name}: inside is {} since {}, token {}",
@@ -94,7 +94,28 @@ fn client(entry: &v1::Entry) -> String {
     if !client.command.is_empty() {
         words += &format!(" `{}`", client.command);
     }
-    words
+    plain(&words)
+}
+
+/// A lock's name as it was given; if it is no UTF-8, which only programs can give, escaped.
+fn name(lock: &v1::Lock) -> String {
+    let escaped = |_| lock.name.escape_ascii().to_string();
+    std::str::from_utf8(&lock.name).map(str::to_owned).unwrap_or_else(escaped)
+}
+
+/// Somebody's words on one line, with nothing in them that a terminal would obey.
+pub(crate) fn plain(words: &str) -> String {
+    let mut text = String::with_capacity(words.len());
+    for letter in words.chars() {
+        // Signs that turn the direction of writing make one thing look like another.
+        let turns = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(letter, '\u{2066}'..='\u{2069}');
+        match letter.is_control() || turns {
+            true => text.extend(letter.escape_default()),
+            false => text.push(letter),
+        }
+    }
+    text
 }
 
 /// A time as people say it.
@@ -111,7 +132,7 @@ pub(crate) fn ago(millis: u64) -> String {
 /// A lock as JSON.
 pub(super) fn as_json(lock: &v1::Lock) -> Value {
     json!({
-        "name": lock.name.escape_ascii().to_string(),
+        "name": name(lock),
         "holder": lock.holder.as_ref().map(entry_json),
         "waiting": lock.waiting.iter().map(entry_json).collect::<Vec<_>>(),
         "waiting_left_out": lock.left_out,
@@ -136,7 +157,18 @@ pub(crate) fn entry_json(entry: &v1::Entry) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{ago, text, v1};
+    use super::{ago, as_json, plain, text, v1};
+
+    #[test]
+    fn others_words_are_one_line_and_nothing_that_a_terminal_obeys() {
+        assert_eq!(plain("köln `a\\b`"), "köln `a\\b`");
+        assert_eq!(plain("a\nb\t\u{1b}[2J\u{202e}"), "a\\nb\\t\\u{1b}[2J\\u{202e}");
+        let mut lock = v1::Lock { name: "köln\n\"".into(), ..Default::default() };
+        assert_eq!(as_json(&lock)["name"], "köln\n\"");
+        assert_eq!(text(&lock), "köln\\n\": nobody is inside");
+        lock.name = b"\xff".to_vec();
+        assert_eq!(as_json(&lock)["name"], "\\xff");
+    }
 
     fn entry(owner: &str, node: &str, fence: u64) -> v1::Entry {
         let client = v1::Client { owner: owner.to_owned(), ..Default::default() };

@@ -8,7 +8,10 @@ use mutua_simulator::{Interval, RingPlan, RingReport, Violation, combined, settl
 use serde::Serialize;
 
 use super::{Arguments, NODES, unfit};
-use crate::exit::usage;
+use crate::{
+    exit::usage,
+    verdict::{counted, of_seed},
+};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -106,11 +109,17 @@ fn show(about: &About, json: &Json<'_>) {
     let flags: Vec<_> = json.flags.iter().take(20).map(u32::to_string).collect();
     let more = if json.flags.len() > 20 { " ..." } else { "" };
     println!(
-        "{}, {} processes, k = {}, {} daemon, {} runs from seed {} on\n",
-        about.title, json.nodes, json.k, json.daemon, json.runs, json.seeds[0]
+        "{}, {}, k = {}, {} daemon, {} from seed {} on\n",
+        about.title,
+        counted(json.nodes.into(), "process"),
+        json.k,
+        json.daemon,
+        counted(json.runs as u64, "run"),
+        json.seeds[0]
     );
     println!("first start  flags {}{more}", flags.join(" "));
-    println!("settled      {} of {} runs", json.settled_runs, json.runs);
+    let runs = counted(json.runs as u64, "run");
+    println!("settled      {} of {runs}", json.settled_runs);
     if let (Some(mean), Some(max)) = (json.settling_steps, json.max_settling_steps) {
         let width = json.mean_settling_steps.and_then(|interval| interval.half_width);
         let width = width.map_or_else(String::new, |width| format!(" +- {width:.2}"));
@@ -119,7 +128,8 @@ fn show(about: &About, json: &Json<'_>) {
     println!("entries      {:.2} turns inside until then, the mean", json.entries);
     println!("privileged   {} at once at most", json.most_privileged);
     for violation in json.violations.iter().take(5) {
-        println!("VIOLATION    {}: {}", violation.property.name(), violation.what);
+        let (name, seed) = (violation.property.name(), of_seed(violation, json.runs));
+        println!("VIOLATION    {name}, {seed}at step {}: {}", violation.at, violation.what);
     }
-    println!("events       {} moves, trace {}", json.events, json.trace_hash);
+    println!("events       {}, trace {}", counted(json.events, "move"), json.trace_hash);
 }

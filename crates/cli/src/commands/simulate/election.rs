@@ -10,7 +10,12 @@ use mutua_simulator::{
 use serde::Serialize;
 
 use super::{Arguments, NODES, recording::Recording, replay, unfit};
-use crate::{durations, exit::usage, size};
+use crate::{
+    durations,
+    exit::usage,
+    size,
+    verdict::{counted, of_seed},
+};
 
 /// What `--json` prints: the first run, messages and turn-around being means over several.
 #[derive(Serialize)]
@@ -84,12 +89,7 @@ fn ring(arguments: &Arguments, about: &About, plan: &ElectionPlan) -> Result<Opt
         "ascending" => {}
         "descending" => order.reverse(),
         "random" => Random::new(plan.seed, 6).shuffle(&mut order),
-        list => {
-            let ids: Result<Vec<_>, _> = list.split(',').map(|id| id.trim().parse()).collect();
-            let allowed = "ascending, descending, random or ids as 2,0,1";
-            let wrong = |_| usage(format!("--ring takes {allowed}, not `{list}`"));
-            order = ids.map_err(wrong)?.into_iter().map(NodeId).collect();
-        }
+        list => order = ids("--ring", "ascending, descending, random or ids as 2,0,1", list)?,
     }
     Ok(Some(order))
 }
@@ -100,12 +100,15 @@ fn starters(text: Option<&str>, setup: &Setup) -> Result<Vec<NodeId>> {
     match text {
         None => Ok(all_up.next().into_iter().collect()),
         Some("all") => Ok(all_up.collect()),
-        Some(list) => {
-            let ids: Result<Vec<_>, _> = list.split(',').map(|id| id.trim().parse()).collect();
-            let wrong = |_| usage(format!("--starters takes ids as 0,3 or all, not `{list}`"));
-            Ok(ids.map_err(wrong)?.into_iter().map(NodeId).collect())
-        }
+        Some(list) => ids("--starters", "ids as 0,3 or all", list),
     }
+}
+
+/// Reads the ids that an option was given.
+fn ids(option: &str, allowed: &str, list: &str) -> Result<Vec<NodeId>> {
+    let id = |id: &str| id.trim().parse().map(NodeId);
+    let wrong = |_| usage(format!("{option} takes {allowed}, not `{list}`"));
+    list.split(',').map(id).collect::<Result<_, _>>().map_err(wrong)
 }
 
 fn intervals(reports: &[ElectionReport]) -> (Option<Interval>, Option<Interval>) {
@@ -121,7 +124,7 @@ fn theory(arguments: &Arguments, about: &About, plan: &ElectionPlan) -> Result<O
     }
     let mut plan = plan.clone();
     plan.setup.ring = ring(arguments, about, &plan)?;
-    Ok(election_theory(about.name, &plan))
+    Ok(election_theory(about.name, &plan).messages)
 }
 
 /// What an election costs, and under which circumstances.
@@ -156,9 +159,9 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport], theory: 
         if names.is_empty() { "nobody".to_owned() } else { names.join(", ") + more }
     };
     println!(
-        "{}, {} processes, started by {}, down: {}\n",
+        "{}, {}, started by {}, down: {}\n",
         about.title,
-        plan.setup.nodes,
+        counted(plan.setup.nodes.into(), "process"),
         list(&plan.starters),
         list(&plan.setup.crashed)
     );
@@ -187,8 +190,9 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport], theory: 
         [] => println!("checks       all agree (E1), all know (E2)"),
         violations => {
             for violation in violations.iter().take(5) {
-                let (name, at) = (violation.property.name(), durations::show(violation.at as f64));
-                println!("VIOLATION    {name} at {at}: {}", violation.what);
+                let (name, seed) = (violation.property.name(), of_seed(violation, reports.len()));
+                let at = durations::show(violation.at as f64);
+                println!("VIOLATION    {name}, {seed}at {at}: {}", violation.what);
             }
         }
     }

@@ -4,7 +4,7 @@ use mutua_simulator::{Load, Plan, shrink};
 use serde::Serialize;
 
 use super::Arguments;
-use crate::workload;
+use crate::{verdict::counted, workload};
 
 /// A short run that fails as a longer one did.
 #[derive(Serialize)]
@@ -54,11 +54,13 @@ pub(super) fn tell_short(short: Option<&Short>) {
         eprintln!("shrink: only the whole run fails like that");
         return;
     };
-    let Short { nodes, requests, events, tries, violation, command, .. } = short;
-    let s = if *requests == 1 { "" } else { "s" };
+    let Short { violation, command, .. } = short;
     eprintln!(
-        "shrunk to {requests} request{s} of {nodes} processes, {events} events ({tries} runs \
-         tried): {violation}"
+        "shrunk to {} of {}, {} ({} tried): {violation}",
+        counted(short.requests as u64, "request"),
+        counted(short.nodes.into(), "process"),
+        counted(short.events, "event"),
+        counted(short.tries, "run"),
     );
     eprintln!("replay: {command}");
 }

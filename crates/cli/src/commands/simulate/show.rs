@@ -10,7 +10,10 @@ use mutua_simulator::{
 };
 
 use super::outcome::{MEASURES, Outcome};
-use crate::{durations, system};
+use crate::{
+    durations, system,
+    verdict::{counted, of_seed},
+};
 
 pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
     let merged = outcome.merged();
@@ -52,17 +55,15 @@ pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
     if plan.tells.is_some() {
         line(&mut text, "application", &format!("{} messages of its own", merged.tells));
     }
-    line(
-        &mut text,
-        "most bypassed",
-        &format!("{} by others", plural(merged.max_bypass, "entry", "entries")),
-    );
+    let bypass = format!("{} by others", counted(merged.max_bypass, "entry"));
+    line(&mut text, "most bypassed", &bypass);
     line(&mut text, "checks", &checks(about, plan, &merged));
+    let runs = outcome.reports.len();
     for violation in first_of_each(&merged.violations) {
-        line(&mut text, violation.property.name(), &found(violation));
+        line(&mut text, violation.property.name(), &found(violation, runs));
     }
     for violation in first_of_each(&merged.unclaimed) {
-        let found = format!("{} (not claimed)", found(violation));
+        let found = format!("{} (not claimed)", found(violation, runs));
         line(&mut text, violation.property.name(), &found);
     }
     let events = format!(
@@ -92,8 +93,9 @@ fn first_of_each(violations: &[Violation]) -> impl Iterator<Item = &Violation> {
     })
 }
 
-fn found(violation: &Violation) -> String {
-    format!("at {}: {}", durations::show(violation.at as f64), violation.what)
+fn found(violation: &Violation, runs: usize) -> String {
+    let (seed, at) = (of_seed(violation, runs), durations::show(violation.at as f64));
+    format!("{seed}at {at}: {}", violation.what)
 }
 
 /// What was simulated, in a line.
@@ -103,7 +105,9 @@ pub(super) fn situation(plan: &Plan, about: &About, outcome: &Outcome) -> String
         Load::Saturated => "saturated".to_owned(),
         Load::Think(think) => format!("{} between requests", durations::show_distribution(think)),
         Load::Bursts { every } => format!("a burst every {}", durations::show_distribution(every)),
-        Load::Script(wishes) => format!("{} requests as written", wishes.len()),
+        Load::Script(wishes) => {
+            format!("{} as written", counted(wishes.len() as u64, "request"))
+        }
     };
     let first = &outcome.reports[0];
     let seeds = match outcome.reports.len() {
@@ -111,19 +115,15 @@ pub(super) fn situation(plan: &Plan, about: &About, outcome: &Outcome) -> String
         count => format!("seeds {} to {}", first.seed, first.seed.wrapping_add(count as u64 - 1)),
     };
     let entries = outcome.reports.iter().map(|report| report.entries).sum::<u64>();
-    let mut parts = vec![plural(plan.setup.nodes.into(), "process", "processes")];
+    let mut parts = vec![counted(plan.setup.nodes.into(), "process")];
     parts.extend(structure(about, plan));
     parts.push(load);
     parts.extend(who(&plan.workload.who));
     parts.push(format!("{} inside", durations::show_distribution(&plan.workload.hold)));
     parts.extend(network(&plan.network));
-    parts.push(plural(entries, "entry", "entries"));
+    parts.push(counted(entries, "entry"));
     parts.push(seeds);
     parts.join(", ")
-}
-
-fn plural(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// What of the system is not as always.
@@ -165,12 +165,10 @@ fn network(network: &Network) -> Vec<String> {
             parts.push(format!("{:.3} % {what}", 100.0 * share));
         }
     }
-    for (count, one, many) in [
-        (network.partitions.len(), "partition", "partitions"),
-        (network.outages.len(), "crash", "crashes"),
-    ] {
+    for (count, what) in [(network.partitions.len(), "partition"), (network.outages.len(), "crash")]
+    {
         if count > 0 {
-            parts.push(plural(count as u64, one, many));
+            parts.push(counted(count as u64, what));
         }
     }
     parts
@@ -238,11 +236,12 @@ fn checks(about: &About, plan: &Plan, merged: &Report) -> String {
     let ordering = match merged.overtakings {
         None => "order (EM3) not looked at".to_owned(),
         Some(0) => "order (EM3) kept".to_owned(),
-        Some(count) => format!("order (EM3) broken {}", plural(count, "time", "times")),
+        Some(count) => format!("order (EM3) broken {}", counted(count, "time")),
     };
+    let claims = about.claims_with(&plan.setup.settings);
     let state = match merged.violation_count {
         0 => {
-            let bounded = about.claims.contains(&Claim::BoundedBypass)
+            let bounded = claims.contains(&Claim::BoundedBypass)
                 || plan.judged.contains(&Claim::BoundedBypass);
             let bounded = if bounded { ", nobody is passed twice by one" } else { "" };
             format!("one inside at a time, nobody waits for ever, the fence grows{bounded}")
@@ -250,10 +249,9 @@ fn checks(about: &About, plan: &Plan, merged: &Report) -> String {
         count => {
             let kinds = merged.violations_by_property.iter();
             let kinds: Vec<_> = kinds.map(|(name, count)| format!("{name} {count}")).collect();
-            format!("{} ({})", plural(count, "VIOLATION", "VIOLATIONS"), kinds.join(", "))
+            format!("{} ({})", counted(count, "violation").to_uppercase(), kinds.join(", "))
         }
     };
-    let claims = about.claims_with(&plan.setup.settings);
     let claimed = if claims.contains(&Claim::Ordering) {
         "claimed"
     } else if about.claims.contains(&Claim::Ordering) {
@@ -263,7 +261,7 @@ fn checks(about: &About, plan: &Plan, merged: &Report) -> String {
     };
     let nonsense = match merged.nonsense {
         0 => String::new(),
-        count => format!("; {} made no sense", plural(count, "message", "messages")),
+        count => format!("; {} made no sense", counted(count, "message")),
     };
     format!("{state}; {ordering} ({claimed}){nonsense}")
 }

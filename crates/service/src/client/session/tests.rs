@@ -10,12 +10,18 @@ use tokio_stream::{
 };
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
-use super::super::{Connector, Event, Hold, Kind, Wish, connect, hold};
-use crate::proto::v1::{
-    self,
-    locks_server::{Locks, LocksServer},
-    reply::Answer,
-    request::Ask,
+use super::{
+    super::{Connector, Event, Hold, Kind, Wish, connect, hold},
+    Effect, Next, Session,
+};
+use crate::{
+    Moment,
+    proto::v1::{
+        self,
+        locks_server::{Locks, LocksServer},
+        reply::Answer,
+        request::Ask,
+    },
 };
 
 /// Long enough for whatever must happen; a test that waits longer has failed.
@@ -167,7 +173,7 @@ impl Stage {
                 if dead {
                     std::future::pending::<()>().await;
                 }
-                connect(&endpoint).await
+                connect(&endpoint).await.map_err(|error| error.to_string())
             })
         });
         let wish = Wish {
@@ -329,4 +335,64 @@ async fn a_grant_that_came_late_is_told_when_the_lease_is_known_to_be_good() {
     let events = stage.learns(|event| matches!(event, Event::Granted { .. })).await;
     let refused = events.iter().any(|event| matches!(event, Event::Refused(_)));
     assert!(!refused, "{events:?}");
+}
+
+/// A session that is inside until `good_until`, and what it has said so far is done.
+fn inside(now: Moment) -> (Session, Moment) {
+    let wish = Wish {
+        name: b"x".to_vec(),
+        wait: None,
+        ttl: Duration::from_secs(10),
+        client: v1::Client::default(),
+        guarded: true,
+        place: None,
+    };
+    let mut session = Session::new(now, wish);
+    session.attached(now);
+    let welcome = v1::Welcome { session: 1, good_for_ms: 10_000, ..Default::default() };
+    session.heard(now, Answer::Welcome(welcome));
+    let granted = v1::Granted { id: 1, fence: FENCE, ..Default::default() };
+    session.heard(now, Answer::Granted(granted));
+    session.take_effects();
+    (session, now.after(Duration::from_secs(10)))
+}
+
+fn tells(session: &mut Session) -> Vec<Event> {
+    let told = |effect| if let Effect::Tell(event) = effect { Some(event) } else { None };
+    session.take_effects().into_iter().filter_map(told).collect()
+}
+
+#[test]
+fn no_answer_makes_a_lease_good_again_that_has_run_out() {
+    let (mut session, good_until) = inside(Moment::from_nanos(1));
+    // It was asked for in time, and is read too late.
+    session.tick(good_until.before(Duration::from_secs(1)));
+    session.take_effects();
+    session.heard(good_until, Answer::Renewed(v1::Renewed { number: 1, good_for_ms: 10_000 }));
+    let told = tells(&mut session);
+    assert!(matches!(told[..], [Event::Lost(_)]), "{told:?}");
+}
+
+#[test]
+fn a_grant_that_comes_twice_is_none_to_who_has_lost_it() {
+    let (mut session, good_until) = inside(Moment::from_nanos(1));
+    let lost = v1::Lost { fence: FENCE, ..Default::default() };
+    let before = good_until.before(Duration::from_secs(9));
+    session.heard(before, Answer::Lost(lost));
+    session.take_effects();
+    let granted = v1::Granted { id: 1, fence: FENCE, ..Default::default() };
+    session.heard(before, Answer::Granted(granted));
+    session.heard(before, Answer::Renewed(v1::Renewed { number: 1, good_for_ms: 10_000 }));
+    let told = tells(&mut session);
+    assert!(told.is_empty(), "{told:?}");
+}
+
+#[test]
+fn a_lease_that_has_run_out_is_not_claimed() {
+    let (mut session, good_until) = inside(Moment::from_nanos(1));
+    let before = good_until.before(Duration::from_secs(1));
+    assert_eq!(session.broken(before, "it broke".to_owned()), Next::Again);
+    assert_eq!(session.attached(good_until), Some(Next::WaitToLeave));
+    let told = tells(&mut session);
+    assert!(matches!(told[..], [Event::Lost(_)]), "{told:?}");
 }

@@ -1,18 +1,18 @@
 //! The elections beside theory.
 
+use mutua_simulator::Expected;
+
 use super::{super::elections::ElectionRow, Comparison, put};
-use crate::{
-    commands::compare::elections::{messages, turnaround},
-    plot::{escape, number},
-};
+use crate::plot::{escape, number};
 
 pub(super) fn write(page: &mut String, comparison: &Comparison) {
     let all: String = comparison.elections.iter().map(line).collect();
-    let (figures, off) = (all.matches("class=\"formula\"").count(), all.matches(OFF).count());
-    let met = match (figures, off) {
+    let met: Vec<_> = comparison.elections.iter().flat_map(met).collect();
+    let off = met.iter().filter(|met| !**met).count();
+    let met = match (met.len(), off) {
         (0, _) => String::new(),
-        (_, 0) => format!("<p>All {figures} figures of theory are met exactly.</p>"),
-        _ => format!("<p>{off} of {figures} figures of theory are not met.</p>"),
+        (all, 0) => format!("<p>All {all} figures of theory are met exactly.</p>"),
+        (all, off) => format!("<p>{off} of {all} figures of theory are not met.</p>"),
     };
     put(
         page,
@@ -26,7 +26,25 @@ pub(super) fn write(page: &mut String, comparison: &Comparison) {
     );
 }
 
-const OFF: &str = " class=\"off\"";
+/// What was measured, and what theory says of it: messages, and how long it took.
+fn beside_theory(row: &ElectionRow) -> [(Option<f64>, Option<Expected>); 2] {
+    let (figures, theory) = (&row.figures, row.cell.theory());
+    let sent = figures.messages.map(|messages| messages as f64);
+    [(sent, theory.messages), (figures.turnaround, theory.turnaround)]
+}
+
+fn is_met(found: Option<f64>, said: &Expected) -> bool {
+    found.is_some_and(|found| (found - said.value).abs() <= 1e-6)
+}
+
+/// Of each figure that theory has of an election, whether it is met.
+fn met(row: &ElectionRow) -> Vec<bool> {
+    if row.figures.refused.is_some() {
+        return Vec::new();
+    }
+    let figures = beside_theory(row).into_iter();
+    figures.filter_map(|(found, said)| Some(is_met(found, &said?))).collect()
+}
 
 fn line(row: &ElectionRow) -> String {
     let (cell, figures) = (&row.cell, &row.figures);
@@ -35,28 +53,23 @@ fn line(row: &ElectionRow) -> String {
     if let Some(why) = &figures.refused {
         return format!("<tr>{head}<td class=\"text\" colspan=\"6\">{}</td></tr>\n", escape(why));
     }
-    let n = f64::from(nodes);
-    let sent = figures.messages.map(|messages| messages as f64);
     let held = match figures.violations.as_slice() {
         [] => "<td class=\"text\">held</td>".to_owned(),
         broken => format!("<td class=\"text off\">{}</td>", escape(&broken.join("; "))),
     };
     let elected = figures.elected.map_or_else(|| "-".to_owned(), |node| node.to_string());
-    format!(
-        "<tr>{head}{}{}<td>{elected}</td>{held}</tr>\n",
-        beside(sent, messages(name, case, n)),
-        beside(figures.turnaround, turnaround(name, case, n))
-    )
+    let figures = beside_theory(row).map(|(found, said)| beside(found, said.as_ref())).concat();
+    format!("<tr>{head}{figures}<td>{elected}</td>{held}</tr>\n")
 }
 
 /// What was measured, and beside it what theory says; red where they differ.
-fn beside(found: Option<f64>, said: Option<(f64, &str)>) -> String {
-    let is_off = |(value, _): (f64, &str)| found.is_none_or(|found| (found - value).abs() > 1e-6);
-    let class = if said.is_some_and(is_off) { OFF } else { "" };
+fn beside(found: Option<f64>, said: Option<&Expected>) -> String {
+    let is_off = said.is_some_and(|said| !is_met(found, said));
+    let class = if is_off { " class=\"off\"" } else { "" };
     let text = found.map_or_else(|| "-".to_owned(), number);
     let theory = match said {
-        Some((value, formula)) => {
-            format!("<td class=\"formula\">{formula} = {}</td>", number(value))
+        Some(Expected { value, formula, .. }) => {
+            format!("<td class=\"formula\">{} = {}</td>", escape(formula), number(*value))
         }
         None => "<td></td>".to_owned(),
     };

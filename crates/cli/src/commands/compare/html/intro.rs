@@ -7,7 +7,7 @@ use super::{
         elections,
         grid::{Cell, CellLoad, Figures, Stat},
     },
-    Comparison, put,
+    Comparison, is_sound, put,
 };
 use crate::{
     plot::{escape, number},
@@ -103,22 +103,17 @@ fn what_held(comparison: &Comparison) -> String {
     words.join(" ")
 }
 
-fn is_control(name: &str) -> bool {
-    registry::about(name).is_some_and(|about| about.control)
-}
-
 /// Who violated something, how often, and what.
 fn violators(comparison: &Comparison, controls: bool) -> String {
     let names = registry::ALGORITHMS.iter().filter(|about| about.control == controls);
     let found = names.filter(|about| comparison.violations_of(about.name) > 0);
     let words = |name: &str| {
         let of_runs = comparison.rows.iter().filter(|row| row.cell.algorithm == name);
-        let of_runs = of_runs.flat_map(|row| row.figures.failures.clone());
-        let of_elections = comparison.elections.iter().filter(|row| row.cell.algorithm == name);
-        let of_elections = of_elections.flat_map(|row| row.figures.violations.clone());
-        let first = of_runs.chain(of_elections).next().unwrap_or_default();
         // In how many runs is told at each cell.
-        let what = first.split(" in ").next().unwrap_or_default().to_owned();
+        let of_runs = of_runs.flat_map(|row| &row.figures.failures).map(|one| &one.what);
+        let of_elections = comparison.elections.iter().filter(|row| row.cell.algorithm == name);
+        let of_elections = of_elections.flat_map(|row| &row.figures.violations);
+        let what = of_runs.chain(of_elections).next().map_or("", String::as_str);
         format!("{name}, where {what} ({})", counted(comparison.violations_of(name), "violation"))
     };
     let found: Vec<_> = found.map(|about| words(about.name)).collect();
@@ -177,8 +172,7 @@ pub(super) fn findings(comparison: &Comparison, hold: &str, latency: &str) -> St
         .rows
         .iter()
         .filter(|row| row.cell.hold == hold && row.cell.latency == latency)
-        // What a system does that fails says nothing of what it costs to do it right.
-        .filter(|row| row.figures.failures.is_empty() && !is_control(&row.cell.algorithm))
+        .filter(|row| is_sound(row))
         .collect();
     let least = |load: CellLoad, nodes: u32, of: fn(&Figures) -> Option<Stat>| {
         let fitting = rows.iter().filter(|row| row.cell.load == load && row.cell.nodes == nodes);

@@ -1,8 +1,6 @@
 //! The figures behind the plots against the load, a table for each load.
 
-use mutua_algorithms::registry;
-
-use super::{Comparison, Row, nothing, put};
+use super::{Comparison, Row, is_sound, nothing, put};
 use crate::{
     commands::compare::grid::{CellLoad, Figures, Stat},
     plot::number,
@@ -30,12 +28,8 @@ const COLUMNS: [Column; 10] = [
     ("p99, T", |figures| figures.response.p99, Best::Least),
     ("entries/s", |figures| figures.throughput, Best::Most),
     ("Jain", |figures| figures.jain, Best::None),
-    ("most bypassed", bypass, Best::Least),
+    ("most bypassed", Figures::bypass, Best::Least),
 ];
-
-fn bypass(figures: &Figures) -> Option<Stat> {
-    figures.jain.map(|_| Stat { mean: figures.max_bypass as f64, half_width: None })
-}
 
 pub(super) fn write(page: &mut String, comparison: &Comparison, hold: &str, latency: &str) {
     let of_situation = |row: &&Row| {
@@ -96,12 +90,6 @@ fn cell((name, of, best): &Column, row: &Row, rows: &[&Row]) -> String {
         format!(" <span class=\"width\">&plusmn;{}</span>", number(width))
     });
     format!("<td{class}>{mean}{width}</td>")
-}
-
-/// What fails is best at nothing.
-fn is_sound(row: &Row) -> bool {
-    let is_control = registry::about(&row.cell.algorithm).is_some_and(|about| about.control);
-    row.figures.failures.is_empty() && !is_control
 }
 
 /// Whether two differ by no more than chance explains.

@@ -6,14 +6,13 @@ use crate::plot::Series;
 type Caption = &'static [(&'static [&'static str], &'static str)];
 
 /// All plots that there may be, by the names of their files.
-pub(super) const FILES: [&str; 14] = [
+pub(super) const FILES: [&str; 13] = [
     "messages-light",
     "messages-saturated",
     "client-delay",
     "sync-delay",
     "response-load",
     "response-p99-load",
-    "waiting-load",
     "sync-load",
     "messages-load",
     "throughput-load",
@@ -156,7 +155,7 @@ mod tests {
         );
         let central = of("messages-saturated", &[series("central")]);
         assert!(!central.contains("Bakery") && !central.contains("Raymond"), "{central}");
-        for file in FILES.iter().filter(|file| **file != "waiting-load") {
+        for file in FILES {
             let names = ["le-lann", "bully"].map(series);
             assert!(of(file, &names).ends_with('.'), "{file}");
         }

@@ -1,9 +1,10 @@
-//! The plots of elections, and the formulas behind them.
+//! The plots of elections.
 
 use mutua_algorithms::registry;
+use mutua_simulator::{ElectionTheory, Expected};
 
 use super::{
-    super::elections::{Case, ElectionRow, messages, turnaround},
+    super::elections::{Case, ElectionCell, ElectionRow},
     COLORS, Shown, between, captions, free, ticks, visible,
 };
 use crate::plot::{Axis, Marker, Plot, Point, Series, Span, Style};
@@ -24,7 +25,10 @@ pub(super) fn all(rows: &[ElectionRow]) -> Vec<Shown> {
                 let color = COLORS[(place * 3 + number) % COLORS.len()];
                 let name = format!("{}, {}", about.name, case.name());
                 let style = Style { color, marker };
-                let theory = law(rows, |nodes| Some(formula(about.name, case, nodes)?.0));
+                let theory = law(rows, |nodes| {
+                    let algorithm = about.name.to_owned();
+                    formula(ElectionCell { algorithm, nodes, case }.theory())
+                });
                 let joined = theory.is_empty();
                 series.push(Series { name, style, theory, measured, joined });
             }
@@ -41,26 +45,26 @@ pub(super) fn all(rows: &[ElectionRow]) -> Vec<Shown> {
             "Messages per election, the highest process being down",
             free("messages"),
             |row| row.figures.messages.map(|messages| messages as f64),
-            messages,
+            |theory| theory.messages,
         ),
         make(
             "election-turnaround",
             "Turn-around time of an election",
             free("turn-around, T"),
             |row| row.figures.turnaround,
-            turnaround,
+            |theory| theory.turnaround,
         ),
     ]
 }
 
 type ElectionMeasure = fn(&ElectionRow) -> Option<f64>;
-type ElectionFormula = fn(&str, Case, f64) -> Option<(f64, &'static str)>;
+type ElectionFormula = fn(ElectionTheory) -> Option<Expected>;
 
 /// A formula between the smallest and the largest system of an election.
-fn law(rows: &[ElectionRow], formula: impl Fn(f64) -> Option<f64>) -> Vec<(f64, f64)> {
+fn law(rows: &[ElectionRow], formula: impl Fn(u32) -> Option<Expected>) -> Vec<(f64, f64)> {
     let nodes = || rows.iter().map(|row| row.cell.nodes);
     let sizes = between(nodes().min(), nodes().max());
-    sizes.into_iter().map(f64::from).filter_map(|n| Some((n, formula(n)?))).collect()
+    sizes.into_iter().filter_map(|n| Some((f64::from(n), formula(n)?.value))).collect()
 }
 
 fn size(row: &ElectionRow) -> f64 {
