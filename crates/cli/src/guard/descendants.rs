@@ -120,17 +120,21 @@ pub(crate) fn take_in_the_dead(mut heard: impl FnMut(Pid, WaitStatus)) {
 
 /// Whether this process has no descendant left.
 pub(super) fn nobody_left() -> bool {
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let childless = matches!(waitid(WaitId::All, look), Err(Errno::CHILD));
     // Who was just being made, by one that died at once, is our own child the second time.
     let none = || below(|_| false).next().is_none();
-    childless || (is_proc_ours() && none() && none())
+    is_childless() || (is_proc_ours() && none() && none())
 }
 
 /// Whether a guard is left whose `mutua lock` is dead: it is ending what that one ran.
 pub(super) fn is_a_guard_left() -> bool {
     let own = number(getpid());
-    processes().any(|one| one.parent == own && is(one.pid, super::ARGUMENT))
+    !is_childless() && processes().any(|one| one.parent == own && is(one.pid, super::ARGUMENT))
+}
+
+/// Costs nothing, and is so after most commands.
+fn is_childless() -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(waitid(WaitId::All, look), Err(Errno::CHILD))
 }
 
 /// The descendants, but not those below some.

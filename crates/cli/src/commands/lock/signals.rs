@@ -63,8 +63,8 @@ impl Signals {
     }
 }
 
-/// Listens to those that were not ignored when we were started. The others stay ignored, here and in
-/// the command: that is what nohup and `command &` in a script are for.
+/// Listens to those that were not ignored when we were started. The others stay ignored, here and
+/// in the command: that is what nohup and `command &` in a script are for.
 fn listen(signals: &[Signal], ignored: u64) -> Result<Vec<Listener>> {
     let listen = |&one: &Signal| Ok((one as i32, signal(SignalKind::from_raw(one as i32))?));
     signals.iter().filter(|&&one| !is_in(ignored, one)).map(listen).collect()

@@ -41,7 +41,7 @@ impl Terminal {
 
     /// The command has started.
     pub(super) fn started(&mut self, group: Pid) {
-        if others().next().is_none() {
+        if self.is_ours() && others().next().is_none() {
             self.give(group);
         }
     }
