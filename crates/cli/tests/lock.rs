@@ -206,7 +206,7 @@ fn a_killed_node_is_followed_by_the_next_and_the_command_goes_on() {
 }
 
 fn token(state: &str) -> Option<&str> {
-    state.split("\"token\":").nth(1)?.split([',', '}']).next()
+    state.split("\"token\":\"").nth(1)?.split('"').next()
 }
 
 #[test]

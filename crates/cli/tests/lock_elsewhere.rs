@@ -68,7 +68,7 @@ impl Scene {
     }
 
     fn token(&self) -> String {
-        self.show()["holder"]["token"].to_string()
+        self.show()["holder"]["token"].as_str().unwrap_or("none").to_owned()
     }
 }
 

@@ -169,11 +169,20 @@ fn tokens_grow_though_the_node_and_its_directory_are_lost_again_and_again() {
 }
 
 fn token(state: &str) -> Option<String> {
-    state.split("\"token\":").nth(1)?.split([',', '}']).next().map(str::to_owned)
+    state.split("\"token\":\"").nth(1)?.split('"').next().map(str::to_owned)
 }
 
 #[test]
 fn somebody_inside_stays_inside_alone_when_one_of_two_nodes_is_killed() {
+    stays_inside_alone(false);
+}
+
+#[test]
+fn somebody_inside_stays_inside_alone_though_the_nodes_directory_is_lost_with_it() {
+    stays_inside_alone(true);
+}
+
+fn stays_inside_alone(directory_is_lost: bool) {
     let place = Place::new();
     let mut cluster = Cluster::start(&place);
     let (a, b) = (cluster.endpoint(0), cluster.endpoint(1));
@@ -184,6 +193,10 @@ fn somebody_inside_stays_inside_alone_when_one_of_two_nodes_is_killed() {
     let mut waits = waits.stderr(Stdio::null()).spawn().expect("run");
     let token = cluster.token(&place, 0, "x").expect("somebody is inside");
     cluster.kill(0);
+    if directory_is_lost {
+        let directory = cluster.socket(0);
+        fs::remove_dir_all(directory.parent().expect("a directory")).expect("removed");
+    }
     cluster.run(0);
     wait_for("the next life of the node to know the holder", || {
         cluster.token(&place, 0, "x") == Some(token)

@@ -29,7 +29,7 @@ fn token(place: &Place) -> Option<String> {
 }
 
 fn token_in(state: &str) -> Option<String> {
-    state.split("\"token\":").nth(1)?.split([',', '}']).next().map(str::to_owned)
+    state.split("\"token\":\"").nth(1)?.split('"').next().map(str::to_owned)
 }
 
 /// Waits for `in`; the command has its own standard input.

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// The first of January 2026.
 const START: u64 = 1_767_225_600_000;
-/// How long an epoch of the wall's clock is, in milliseconds, and how many fences a millisecond has.
+/// How long an epoch of the wall's clock is, in milliseconds, and how many fences each of them has.
 const EPOCH: u64 = 120_000;
 const MILLISECOND: u64 = 1 << 21;
 /// The bits of a fence below its epoch.
@@ -24,7 +24,7 @@ pub fn now() -> Moment {
     Moment::from_nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// The fence of a moment of the wall's clock. A node that knows of no fences begins with it, so that
+/// The fence of a moment of the wall's clock. A node that knows of no fence begins with it, so that
 /// what a node with another directory gave out before is smaller: it was lost, or was another's.
 pub fn fence_of(now: SystemTime) -> u64 {
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();

@@ -54,7 +54,8 @@ pub struct Wish {
     pub client: v1::Client,
     /// Whether what this process runs may outlive it.
     pub guarded: bool,
-    /// The socket of the user's node, if it is to know of this one whatever happens to the node.
+    /// The node's socket, if it is on this machine: its next life is to know of this one though
+    /// the directory may be lost.
     pub place: Option<PathBuf>,
 }
 

@@ -33,25 +33,27 @@ use tokio::net::UnixStream;
 /// What `/proc/self/ns/user` leads to where no container has given out user ids of its own.
 const FIRST_NAMESPACE: &str = "user:[4026531837]";
 
-/// A user, as the kernel knows it: a container may have a user of the same number, whom somebody
-/// else is outside.
-fn user() -> String {
-    let user = geteuid().as_raw();
+/// Which users these are: a container may have one of the same number, whom somebody else is
+/// outside.
+fn namespace() -> String {
     let namespace = fs::read_link("/proc/self/ns/user").unwrap_or_default();
     match namespace.to_str() {
-        None | Some("" | FIRST_NAMESPACE) => user.to_string(),
-        Some(namespace) => format!("{user}@{namespace}"),
+        None | Some("" | FIRST_NAMESPACE) => String::new(),
+        Some(namespace) => format!("@{namespace}"),
     }
 }
 
 /// The kernel's name for a place of this user. A path may be longer than a name, so it is digested.
 fn kernel_name(socket: &Path) -> String {
+    format!("mutua:{}{}:{:016x}", geteuid().as_raw(), namespace(), digest(socket))
+}
+
+fn digest(socket: &Path) -> u64 {
     let bytes = socket.as_os_str().as_encoded_bytes();
     // FNV-1a: the same in every version.
-    let digest = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("mutua:{}:{digest:016x}", user())
+    })
 }
 
 /// Takes the kernel's name; `AddrInUse` if another process has it.
@@ -89,9 +91,10 @@ pub(crate) fn owner(stream: &UnixStream) -> io::Result<u32> {
 #[derive(Debug)]
 pub(crate) struct Mark(#[expect(dead_code, reason = "its name is all that counts")] UnixListener);
 
-/// What all marks of a place begin with.
+/// What all marks of a place begin with, whichever user leaves them.
 fn inside(socket: &Path) -> String {
-    format!("{}:inside:", kernel_name(socket))
+    let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+    format!("mutua:inside{}:{:016x}:", namespace(), digest(&socket))
 }
 
 impl Mark {
@@ -108,7 +111,7 @@ impl Mark {
     }
 }
 
-/// The longest lease of this user's processes that are inside, by their marks.
+/// The longest lease of this user's and of root's processes that are inside, by their marks.
 pub(crate) fn longest_mark(socket: &Path) -> Option<Duration> {
     let list = fs::read_to_string("/proc/net/unix").ok()?;
     let prefix = inside(socket);
@@ -123,8 +126,8 @@ pub(crate) fn longest_mark(socket: &Path) -> Option<Duration> {
     leases.max()
 }
 
-/// Whether a name is one of this user's: anybody can have any name. If that cannot be known now, it
-/// is taken to be.
+/// Whether a name is one of this user's, or of root's: anybody can have any name. If that cannot be
+/// known now, it is taken to be.
 fn is_ours(name: &str) -> bool {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let look = || {
@@ -133,7 +136,7 @@ fn is_ours(name: &str) -> bool {
         owner(&UnixStream::from_std(socket.into())?)
     };
     match look() {
-        Ok(owner) => owner == geteuid().as_raw(),
+        Ok(owner) => owner == geteuid().as_raw() || owner == 0,
         Err(error) => error.kind() != io::ErrorKind::ConnectionRefused,
     }
 }

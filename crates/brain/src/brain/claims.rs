@@ -6,7 +6,7 @@
 
 use mutua_algorithms::{Fence, Time};
 
-use super::{Brain, CLOCK_BROKEN, Standing};
+use super::{Brain, CLOCK_BROKEN, Standing, views::EPOCHS};
 use crate::{LockId, Moment, Owner, Ticket, table::Holder};
 
 impl Brain {
@@ -36,8 +36,8 @@ impl Brain {
     }
 
     /// Somebody who was inside with this fence in the node's last life is inside again. Only while
-    /// it is held back: the next view starts from it. A fence of an epoch that never was here, or
-    /// that no clock gets to, is nobody's.
+    /// it is held back: the next view starts from it, in a later epoch, though the node may have lost
+    /// what it knew of epochs. A fence that no clock gets to is nobody's.
     pub fn claim(
         &mut self,
         now: Moment,
@@ -46,10 +46,11 @@ impl Brain {
         owner: Owner,
     ) -> Option<Ticket> {
         let taken = self.table.entry(lock).holder.is_some();
-        let known = fence.0.epoch() <= self.epoch && fence.0.count() <= CLOCK_BROKEN;
-        if !self.held_back || taken || !known {
+        let possible = fence.0.epoch() < EPOCHS / 2 && fence.0.count() <= CLOCK_BROKEN;
+        if !self.held_back || taken || !possible {
             return None;
         }
+        self.epoch = self.epoch.max(fence.0.epoch());
         self.raise(fence.0);
         let ticket = self.next_ticket();
         // No entry, and none of a run: those were counted when it was let in.
@@ -85,7 +86,8 @@ mod tests {
         let mut brain = brain(7);
         let lock = brain.open(b"x").expect("short");
         let floor = brain.floor;
-        let beyond = [Time::new(8, 1), Time::new(7, CLOCK_BROKEN + 1), Time::from_number(u64::MAX)];
+        let beyond =
+            [Time::new(EPOCHS / 2, 1), Time::new(7, CLOCK_BROKEN + 1), Time::from_number(u64::MAX)];
         for fence in beyond.map(Fence) {
             assert!(brain.claim(Moment::ZERO, lock, fence, None).is_none(), "{fence}");
         }
@@ -93,5 +95,14 @@ mod tests {
         let fence = Fence(Time::new(7, CLOCK_BROKEN));
         assert!(brain.claim(Moment::ZERO, lock, fence, None).is_some());
         assert!(brain.claim(Moment::ZERO, lock, fence, None).is_none(), "it is taken");
+    }
+
+    #[test]
+    fn the_next_epoch_is_later_than_one_that_only_a_claim_knows_of() {
+        let mut brain = brain(7);
+        let lock = brain.open(b"x").expect("short");
+        let fence = Fence(Time::new(9, 5));
+        assert!(brain.claim(Moment::ZERO, lock, fence, None).is_some());
+        assert_eq!(brain.epoch, 9);
     }
 }

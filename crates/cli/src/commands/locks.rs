@@ -2,7 +2,7 @@
 
 mod words;
 
-pub(crate) use words::{ago, entry_json, plain, who};
+pub(crate) use words::{ago, entry_json, plain, token_json, who};
 
 use std::{io::IsTerminal, process::ExitCode, time::Duration};
 
@@ -140,9 +140,7 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode> {
         } else {
             print_table(&locks);
         }
-        if !stopped.is_empty() {
-            eprintln!("mutua: nothing is granted: {stopped}");
-        }
+        say_stopped(&stopped);
         if let Some(text) = missing(&unanswered) {
             eprintln!("mutua: {text}");
         }
@@ -155,9 +153,11 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
         let prefix = arguments.name.clone().into_bytes();
         let request = v1::ListRequest { prefix, exact: true, after: None };
         let response = client(&arguments.at).await?.list(request).await.map_err(failed)?;
-        for lock in response.into_inner().locks {
+        let v1::ListResponse { locks, stopped, .. } = response.into_inner();
+        for lock in locks {
             print(&lock, arguments.at.json);
         }
+        say_stopped(&stopped);
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -174,6 +174,12 @@ pub(crate) fn watch(arguments: &ShowArguments) -> Result<ExitCode> {
     })
 }
 
+fn say_stopped(why: &str) {
+    if !why.is_empty() {
+        eprintln!("mutua: nothing is granted: {why}");
+    }
+}
+
 fn print(lock: &v1::Lock, json: bool) {
     match json {
         true => println!("{}", as_json(lock)),
@@ -188,7 +194,7 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<ExitCode> {
         let response = client(&arguments.at).await?.verify(request).await.map_err(failed)?;
         let current = response.into_inner().current;
         if arguments.at.json {
-            let (name, token) = (&arguments.name, arguments.token);
+            let (name, token) = (&arguments.name, token_json(arguments.token));
             println!("{}", json!({ "name": name, "token": token, "current": current }));
         }
         Ok(match current {

@@ -95,7 +95,7 @@ impl Cluster {
         let endpoint = self.endpoint(index);
         let shown = place.command(&["show", "--json", "--endpoint", &endpoint, name]).output();
         let shown = String::from_utf8_lossy(&shown.expect("run").stdout).into_owned();
-        shown.split("\"token\":").nth(1)?.split([',', '}']).next()?.parse().ok()
+        shown.split("\"token\":\"").nth(1)?.split('"').next()?.parse().ok()
     }
 }
 

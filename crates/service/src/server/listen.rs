@@ -215,7 +215,7 @@ fn service(
     let settings =
         Settings { member: u16::try_from(member).unwrap_or_default(), ..Settings::default() };
     let data = &options.node.data;
-    let marked = options.idle.and_then(|_| place::longest_mark(&options.socket));
+    let marked = place::longest_mark(&options.socket);
     let now = crate::now();
     let opened = Memory::open(data, now, options.node.insecure, marked);
     let (memory, unclean) = opened.map_err(forgetful(data))?;

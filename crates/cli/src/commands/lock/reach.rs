@@ -25,7 +25,7 @@ pub(super) struct Reached {
     /// How to reach it; the first time it is reached already.
     pub(super) connector: Connector,
     pub(super) kind: Kind,
-    /// The socket, if it is the user's node.
+    /// The socket, if the node is on this machine: it may lose its directory.
     pub(super) place: Option<PathBuf>,
 }
 
@@ -39,18 +39,19 @@ pub(super) async fn reach(plan: &Plan) -> Result<Reached> {
                 .await
                 .map_err(|_| exit::unavailable(format!("{endpoint} does not answer")))??;
             nested::check(plan, &first).await?;
+            let place = endpoint.strip_prefix("unix:").map(PathBuf::from);
             let endpoint = endpoint.clone();
             let connector = after(first, move || {
                 let endpoint = endpoint.clone();
                 async move { connect(&endpoint).await.map_err(|error| error.to_string()) }
             });
-            Ok(Reached { connector, kind, place: None })
+            Ok(Reached { connector, kind, place })
         }
         None => {
             let place = Place::find()?;
             let first = connect_or_start(&place).await?;
             nested::check(plan, &first).await?;
-            let socket = place.configured.is_none().then(|| place.socket.clone());
+            let socket = Some(place.socket.clone());
             let connector = after(first, move || {
                 let place = place.clone();
                 async move { again(&place).await }

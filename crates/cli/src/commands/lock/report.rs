@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::Plan;
 use crate::{
-    commands::locks::{ago, entry_json, of_another_version, plain, who},
+    commands::locks::{ago, entry_json, of_another_version, plain, token_json, who},
     exit::usage,
 };
 
@@ -87,7 +87,7 @@ impl Report {
     pub(super) fn acquired(&mut self, fence: u64, waited: Duration) {
         let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         self.event(json!({
-            "event": "acquired", "name": self.name, "token": fence, "waited_ms": waited,
+            "event": "acquired", "name": self.name, "token": token_json(fence), "waited_ms": waited,
         }));
         if (self.verbose || self.stopped) && !self.json {
             self.say(&format!("{} acquired after {}, token {fence}", self.name, ago(waited)));

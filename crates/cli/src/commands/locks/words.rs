@@ -141,6 +141,11 @@ pub(super) fn as_json(lock: &v1::Lock) -> Value {
     })
 }
 
+/// A token as JSON: a text, since many readers of JSON have numbers of 53 bits only.
+pub(crate) fn token_json(token: u64) -> Value {
+    token.to_string().into()
+}
+
 /// Somebody as JSON.
 pub(crate) fn entry_json(entry: &v1::Entry) -> Value {
     let client = entry.client.clone().unwrap_or_default();
@@ -150,7 +155,7 @@ pub(crate) fn entry_json(entry: &v1::Entry) -> Value {
         "pid": client.pid,
         "command": client.command,
         "for_ms": entry.for_ms,
-        "token": entry.fence,
+        "token": (entry.fence > 0).then(|| token_json(entry.fence)),
         "node": entry.node,
     })
 }
