@@ -172,6 +172,8 @@ fn signals_that_were_ignored_at_the_start_stay_ignored() {
     kill("-INT", child.id());
     // What is passed on is heard in order, so that the two would be heard before this.
     kill("-USR1", child.id());
+    // Waiting would end its input, and with that the command.
+    let _open = child.stdin.take();
     assert_eq!(child.wait().expect("ended").code(), Some(128 + 10));
 }
 
