@@ -29,8 +29,8 @@ you guard refuse a smaller one), LOCK_OWNER, LOCK_TTL_MS, LOCK_SOCKET.
 Signals go on to the command's process group; TERM, INT, HUP and QUIT also to all that it has \
 started and that left the group. What was ignored when `mutua lock` started stays ignored, as with \
 nohup. `mutua lock` ends, and the lock is free, when the group has ended; after one of those four, \
-or if a signal ended the command, when all that it has started has. A daemon that left the group of \
-a command that ended by itself has left the lock, as in `mutua lock x -- setsid job`; run what is \
+or if a signal ended the command, when all that it has started has. A daemon that left the group \
+of a command that ended by itself has left the lock, as in `mutua lock x -- setsid job`; run what is \
 to be inside in the foreground: `setsid --wait job`.
 
 When the lock is lost the command gets SIGTERM, and SIGKILL before anybody else can get in. When \
