@@ -30,8 +30,8 @@ Signals go on to the command's process group; TERM, INT, HUP and QUIT also to al
 started and that left the group. What was ignored when `mutua lock` started stays ignored, as with \
 nohup. `mutua lock` ends, and the lock is free, when the group has ended; after one of those four, \
 or if a signal ended the command, when all that it has started has. A daemon that left the group \
-of a command that ended by itself has left the lock, as in `mutua lock x -- setsid job`; run what is \
-to be inside in the foreground: `setsid --wait job`.
+of a command that ended by itself has left the lock, as in `mutua lock x -- setsid job`; run what \
+is to be inside in the foreground: `setsid --wait job`.
 
 When the lock is lost the command gets SIGTERM, and SIGKILL before anybody else can get in. When \
 `mutua lock` is killed, so is all that it has started. Only a command that became another user \
