@@ -6,7 +6,7 @@ mod choose;
 mod cluster;
 mod compare;
 pub(crate) mod demo;
-mod lock;
+pub(crate) mod lock;
 mod locks;
 mod node;
 mod papers;

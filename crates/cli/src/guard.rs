@@ -16,19 +16,21 @@ mod descendants;
 mod ending;
 mod on_lost;
 mod pass;
+mod spawn;
 mod wire;
 mod work;
 
-pub(crate) use descendants::{end_all, signal_group};
+pub(crate) use descendants::{Descendants, Left, members, signal_group};
 pub(crate) use on_lost::OnLost;
 pub(crate) use pass::send_descriptor;
 pub(crate) use wire::{FromGuard, RECORD, ToGuard};
 
 use ending::Limits;
+use spawn::spawn;
 use std::{
     ffi::{OsStr, OsString},
-    os::{fd::AsFd, unix::net::UnixStream, unix::process::CommandExt},
-    process::{Command, ExitCode, Stdio},
+    os::{fd::AsFd, unix::net::UnixStream},
+    process::ExitCode,
     time::Duration,
 };
 
@@ -130,8 +132,7 @@ fn run(arguments: &[OsString]) -> Result<()> {
     if orders.is_late() {
         return wire::write(&control, FromGuard::TooLate);
     }
-    let spawned =
-        Command::new(program).args(arguments).stdin(Stdio::from(stdin)).process_group(0).spawn();
+    let spawned = spawn(program, arguments, stdin);
     // Nothing but SIGKILL ends a guard before its work is done. The command was started before,
     // since it would inherit what is blocked.
     SigSet::all().thread_block().context("signals cannot be blocked")?;

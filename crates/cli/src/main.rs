@@ -37,6 +37,7 @@ fn main() -> ExitCode {
     match own.first().and_then(|first| first.to_str()) {
         Some(guard::ARGUMENT) => return guard::main(&own),
         Some(local::ARGUMENT) => return local::main(&own),
+        Some(commands::lock::DIE) => return commands::lock::die(&own),
         Some(commands::demo::ARGUMENT) => return commands::demo::main(&own),
         _ => {}
     }

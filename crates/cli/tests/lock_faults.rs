@@ -3,6 +3,8 @@
 #[path = "lock/cluster.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod cluster;
+#[path = "lock/link.rs"]
+mod link;
 #[path = "lock/place.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod place;
@@ -14,6 +16,7 @@ use std::{
 };
 
 use cluster::Cluster;
+use link::Link;
 use place::{Place, alive, children, kill, wait_for};
 
 /// A process that was stopped goes on or dies with the test.
@@ -249,4 +252,24 @@ fn a_node_whose_place_is_not_private_is_not_started() {
     let output = place.lock(&["x"], &["true"]).output().expect("run");
     assert_eq!(output.status.code(), Some(69));
     assert!(String::from_utf8_lossy(&output.stderr).contains("mode 0700"));
+}
+
+#[test]
+fn who_holds_without_a_command_is_gone_before_the_next_is_in() {
+    let place = Place::new();
+    assert!(place.lock(&["x"], &["true"]).status().expect("run").success());
+    let link = Link::new(&place.socket());
+    let mut first = place.command(&["lock", "--ttl", "8", "--endpoint", &link.endpoint(), "x"]);
+    first.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut first = first.spawn().expect("run");
+    let mut token = String::new();
+    let stdout = first.stdout.take().expect("a pipe");
+    BufReader::new(stdout).read_line(&mut token).expect("read");
+    // One that has ended is a zombie until it is waited for below.
+    let look = format!("! grep -q '^[0-9]* (mutua) [^Z]' /proc/{}/stat", first.id());
+    let next = place.lock(&["x"], &["sh", "-c", &look]).stderr(Stdio::null()).spawn();
+    wait_for("the next one to wait", || place.show("x").contains("\"waiting\":[{"));
+    link.fall_silent();
+    assert_eq!(next.expect("run").wait().expect("ended").code(), Some(0), "both were inside");
+    assert_eq!(first.wait().expect("ended").code(), Some(79));
 }

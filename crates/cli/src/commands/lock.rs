@@ -9,6 +9,7 @@ mod signals;
 mod terminal;
 
 pub(crate) use arguments::{Arguments, HELP, USAGE};
+pub(crate) use signals::{ARGUMENT as DIE, die};
 
 use std::{
     process::ExitCode,
@@ -55,7 +56,7 @@ async fn work(plan: Plan, mut report: Report) -> Result<ExitCode> {
     let reached = tokio::select! {
         biased;
         reached = reach::reach(&plan) => reached?,
-        signal = signals.ending() => return Ok(signals::code(signal)),
+        signal = signals.ending() => return Ok(signals::end(signal)),
     };
     let client = v1::Client {
         owner: plan.owner.clone(),
@@ -103,7 +104,7 @@ async fn wait(
             event = hold.events.recv() => event,
             signal = signals.ending() => {
                 leave(hold).await;
-                return Ok(Err(signals::code(signal)));
+                return Ok(Err(signals::end(signal)));
             }
         };
         match event {
@@ -161,6 +162,14 @@ async fn leave(hold: &mut Hold) -> bool {
     tokio::time::timeout(Duration::from_secs(2), left).await.is_ok()
 }
 
+/// How a lock that is held without a command ends.
+enum End {
+    /// Standard input has ended.
+    Input,
+    Signal(i32),
+    Lost(String),
+}
+
 /// Holds the lock without a command, until a signal or the end of standard input.
 async fn keep(
     plan: &Plan,
@@ -170,28 +179,52 @@ async fn keep(
     mut report: Report,
 ) -> Result<ExitCode> {
     println!("{}", grant.fence);
-    let mut stdin = tokio::io::stdin();
-    let mut buffer = [0; 512];
-    let code = loop {
-        tokio::select! {
-            biased;
-            signal = signals.ending() => break 128 + signal,
-            event = hold.events.recv() => match event {
-                Some(Event::Lost(why)) => {
-                    report.lost(&plan.name, &why);
-                    break i32::from(exit::LOST);
-                }
-                Some(_) => {}
-                None => break i32::from(exit::LOST),
-            },
-            read = stdin.read(&mut buffer) => if matches!(read, Ok(0) | Err(_)) {
-                break 0;
-            },
+    let code = match until_end(plan, &mut hold, grant.good_until, &mut signals).await {
+        End::Lost(why) => {
+            report.lost(&plan.name, &why);
+            // Whoever relies on us knows when we are gone, so we do not wait for anybody.
+            std::process::exit(i32::from(exit::LOST));
         }
+        End::Input => 0,
+        End::Signal(signal) => 128 + signal,
     };
     if leave(&mut hold).await {
         report.released();
     }
+    if code > 128 {
+        signals::end(code - 128);
+    }
     // Reading standard input holds a thread that nothing wakes.
     std::process::exit(code)
+}
+
+async fn until_end(
+    plan: &Plan,
+    hold: &mut Hold,
+    mut good_until: Moment,
+    signals: &mut Signals,
+) -> End {
+    let mut stdin = tokio::io::stdin();
+    let mut buffer = [0; 512];
+    loop {
+        // A margin before the next one can get in.
+        let left = good_until.before(plan.margin).since(mutua_service::now());
+        tokio::select! {
+            biased;
+            signal = signals.ending() => return End::Signal(signal),
+            event = hold.events.recv() => match event {
+                Some(Event::GoodUntil(until)) => good_until = until,
+                Some(Event::Lost(why)) => return End::Lost(why),
+                Some(_) => {}
+                None => return End::Lost("the node went away".to_owned()),
+            },
+            // The runtime's clock stands still while the machine sleeps, so look now and then.
+            () = tokio::time::sleep(left.min(Duration::from_secs(1))) => if left.is_zero() {
+                return End::Lost("the lease runs out".to_owned());
+            },
+            read = stdin.read(&mut buffer) => if matches!(read, Ok(0) | Err(_)) {
+                return End::Input;
+            },
+        }
+    }
 }

@@ -1,67 +1,194 @@
 //! Everything that a process has started, and everything that that has started.
 
-use std::{collections::BTreeMap, fs};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::Write,
+};
 
 use rustix::{
-    io::Errno,
-    process::{Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, wait},
+    io::{Errno, Result},
+    process::{
+        Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process,
+        kill_process_group, wait, waitid,
+    },
 };
+
+/// A process that is no zombie.
+#[derive(Clone, Copy, Debug)]
+struct Process {
+    pid: Pid,
+    parent: i32,
+    group: i32,
+}
+
+/// What is left after all was killed once.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Left {
+    Nobody,
+    /// They are about to be gone, or were just being made and are seen the next time.
+    Some,
+    /// Only such that became another user.
+    Untouchable,
+}
+
+/// The descendants of this process, but for a node that one of them has started for everybody.
+#[derive(Debug, Default)]
+pub(crate) struct Descendants {
+    /// Those that we may not signal, which was told.
+    untouchable: BTreeSet<i32>,
+}
+
+impl Descendants {
+    /// Whether a signal is meant to end the command.
+    pub(super) fn are_all_meant(signal: Signal) -> bool {
+        [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT].contains(&signal)
+    }
+
+    /// Sends a signal to a process group, and one that is meant to end it also to all who have left
+    /// the group.
+    pub(crate) fn signal(&mut self, group: Pid, signal: Signal) {
+        self.note(group, kill_process_group(group, signal));
+        if !Self::are_all_meant(signal) {
+            return;
+        }
+        // Whom a guard of their own guards, their own `mutua lock` tells.
+        let others = |one: &Process| one.group != number(group) && !is(one.pid, super::ARGUMENT);
+        let others: Vec<_> = below(|pid| is(pid, super::ARGUMENT)).filter(others).collect();
+        for one in &others {
+            self.note(one.pid, kill_process(one.pid, signal));
+        }
+        // A stopped process does not hear anything else.
+        signal_group(group, Signal::CONT);
+        for one in others {
+            let _ = kill_process(one.pid, Signal::CONT);
+        }
+    }
+
+    /// Kills them all and takes in those that are dead. Call it again if somebody is left.
+    pub(crate) fn kill(&mut self, mut dead: impl FnMut(Pid, WaitStatus)) -> Left {
+        for one in below(|_| false) {
+            self.note(one.pid, kill_process(one.pid, Signal::KILL));
+        }
+        take_in_the_dead(&mut dead);
+        if nobody_left() {
+            // Some may have died meanwhile.
+            take_in_the_dead(dead);
+            return Left::Nobody;
+        }
+        let untouchable = |one: Process| self.untouchable.contains(&number(one.pid));
+        if below(|_| false).all(untouchable) { Left::Untouchable } else { Left::Some }
+    }
+
+    /// Says who does not hear us, once.
+    fn note(&mut self, pid: Pid, sent: Result<()>) {
+        if sent == Err(Errno::PERM) && self.untouchable.insert(number(pid)) {
+            let name = fs::read_to_string(format!("/proc/{}/comm", number(pid)));
+            let name = name.unwrap_or_default();
+            // Nobody may be left to read it.
+            let _ = writeln!(
+                std::io::stderr(),
+                "mutua: process {} ({}) cannot be signalled or ended: it runs as another user; \
+                 somebody else may get in while it runs",
+                number(pid),
+                name.trim_end(),
+            );
+        }
+    }
+}
 
 /// Sends a signal to a process group. It may be gone already.
 pub(crate) fn signal_group(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
 }
 
-/// Kills all descendants of this process and takes in those that are dead. Says whether none is
-/// left; if not, call it again soon: a process that is just being made is seen the next time.
-pub(crate) fn end_all() -> bool {
-    for pid in all() {
-        let _ = kill_process(pid, Signal::KILL);
-    }
+/// The processes of a group.
+pub(crate) fn members(group: Pid) -> impl Iterator<Item = Pid> {
+    processes().filter(move |one| one.group == number(group)).map(|one| one.pid)
+}
+
+/// Takes in children that are dead, and hears of those that are stopped.
+pub(crate) fn take_in_the_dead(mut heard: impl FnMut(Pid, WaitStatus)) {
     loop {
-        match wait(WaitOptions::NOHANG) {
-            Ok(Some(_)) => {}
-            Ok(None) => return all().is_empty(),
+        match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            Ok(Some((pid, status))) => heard(pid, status),
             Err(Errno::INTR) => {}
-            Err(_) => return true,
+            Ok(None) | Err(_) => return,
         }
     }
 }
 
-/// The descendants of this process that are alive, but for a node that one of them has started for
-/// everybody.
-fn all() -> Vec<Pid> {
-    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
-        if let Some(parent) = living_parent(pid) {
-            children.entry(parent).or_default().push(pid);
-        }
+/// Whether this process has no descendant left.
+pub(super) fn nobody_left() -> bool {
+    // Who was just being made, by one that died at once, is our own child the second time.
+    let none = || below(|_| false).next().is_none();
+    is_childless() || (is_proc_ours() && none() && none())
+}
+
+/// Whether a guard is left whose `mutua lock` is dead: it is ending what that one ran.
+pub(super) fn is_a_guard_left() -> bool {
+    let own = number(getpid());
+    !is_childless() && processes().any(|one| one.parent == own && is(one.pid, super::ARGUMENT))
+}
+
+/// Costs nothing, and is so after most commands.
+fn is_childless() -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(waitid(WaitId::All, look), Err(Errno::CHILD))
+}
+
+/// The descendants, but not those below some.
+fn below(is_end: impl Fn(Pid) -> bool) -> impl Iterator<Item = Process> {
+    let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
+    for one in processes() {
+        children.entry(one.parent).or_default().push(one);
     }
     let mut found = Vec::new();
-    let mut open = vec![getpid().as_raw_nonzero().get()];
+    let mut open = vec![number(getpid())];
     while let Some(parent) = open.pop() {
-        for pid in children.remove(&parent).unwrap_or_default() {
-            if !is_node(pid) {
-                open.push(pid);
-                found.extend(Pid::from_raw(pid));
+        for one in children.remove(&parent).unwrap_or_default() {
+            if is(one.pid, crate::local::ARGUMENT) {
+                continue;
             }
+            if !is_end(one.pid) {
+                open.push(number(one.pid));
+            }
+            found.push(one);
         }
     }
-    found
+    found.into_iter()
 }
 
-/// The parent of a process that is no zombie.
-fn living_parent(pid: i32) -> Option<i32> {
+fn processes() -> impl Iterator<Item = Process> {
+    let entries = is_proc_ours().then(|| fs::read_dir("/proc").ok()).into_iter().flatten();
+    let entries = entries.flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(living)
+}
+
+/// Whether what is told there has the numbers that we know. In a namespace of its own a process may
+/// see those of others.
+fn is_proc_ours() -> bool {
+    let own = fs::read_link("/proc/self").ok();
+    own.and_then(|own| own.to_str()?.parse().ok()) == Some(number(getpid()))
+}
+
+fn living(pid: i32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in parentheses, may have any characters.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
-    (state != "Z").then_some(parent)
+    let group = fields.next()?.parse().ok()?;
+    (state != "Z").then_some(Process { pid: Pid::from_raw(pid)?, parent, group })
 }
 
-fn is_node(pid: i32) -> bool {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    line.split(|&byte| byte == 0).nth(1) == Some(crate::local::ARGUMENT.as_bytes())
+/// Whether this is a process of ours, started with this argument.
+fn is(pid: Pid, argument: &str) -> bool {
+    let line = fs::read(format!("/proc/{}/cmdline", number(pid))).unwrap_or_default();
+    line.split(|&byte| byte == 0).nth(1) == Some(argument.as_bytes())
+}
+
+fn number(pid: Pid) -> i32 {
+    pid.as_raw_nonzero().get()
 }

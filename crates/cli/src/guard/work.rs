@@ -1,8 +1,11 @@
 //! A guard at work: it waits for the command, its orders, and the time.
 
 use std::{
-    io::Read,
-    os::{fd::AsFd, unix::net::UnixStream},
+    io::{Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
     process::{Command, Stdio},
 };
 
@@ -11,17 +14,25 @@ use nix::sys::{signal::SigSet, signalfd::SignalFd};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    process::{Pid, Signal, WaitOptions, WaitStatus, test_kill_process_group, wait},
+    process::{Pid, Signal, WaitStatus, test_kill_process_group},
+    time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create,
+        timerfd_settime,
+    },
 };
 
 use super::{
-    FromGuard, OnLost, Orders, RECORD, ToGuard, end_all,
+    Descendants, FromGuard, Left, OnLost, Orders, RECORD, ToGuard,
+    descendants::{is_a_guard_left, nobody_left, take_in_the_dead},
     ending::{Ending, Limits},
     now, signal_group, wire,
 };
 
-/// How often to look again at what gives no sign: a process group that others are the parents of.
+/// How often to look again at what gives no sign: a process group that others are the parents of,
+/// or processes that were killed and are slow to die.
 const LOOK_AGAIN: u64 = 20_000_000;
+/// How often to look at what gives a sign when it ends, or cannot be helped.
+const LOOK_SELDOM: u64 = 1_000_000_000;
 
 pub(super) struct Work {
     orders: Orders,
@@ -33,6 +44,14 @@ pub(super) struct Work {
     /// The command's own process, which leads its process group.
     command: Pid,
     command_ended: bool,
+    /// Whether it was ended from outside. Then what it has started did not leave on purpose, and
+    /// all of it must be gone.
+    cut_short: bool,
+    descendants: Descendants,
+    /// Whether what is left cannot be killed.
+    stuck: bool,
+    /// On the clock of leases, which goes on while the machine sleeps.
+    timer: OwnedFd,
     good_until: u64,
     session: i64,
     ending: Ending,
@@ -56,6 +75,11 @@ impl Work {
             children,
             command,
             command_ended: false,
+            cut_short: false,
+            descendants: Descendants::default(),
+            stuck: false,
+            timer: timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)
+                .context("it has no timer")?,
             ending: Ending::No,
         })
     }
@@ -83,38 +107,60 @@ impl Work {
 
     /// Sleeps until something happens or is due.
     fn wait(&self) -> Result<()> {
+        self.set_the_timer()?;
         let readable = PollFlags::IN;
-        let mut sources = vec![PollFd::from_borrowed_fd(self.children.as_fd(), readable)];
+        let mut sources = vec![
+            PollFd::from_borrowed_fd(self.children.as_fd(), readable),
+            PollFd::new(&self.timer, readable),
+        ];
         if self.wanted {
             sources.push(PollFd::new(&self.control, readable));
         }
-        let wait = self.due().saturating_sub(now()).min(3_600_000_000_000);
-        let wait = Timespec {
-            tv_sec: (wait / 1_000_000_000).cast_signed(),
-            tv_nsec: (wait % 1_000_000_000).cast_signed(),
-        };
-        match poll(&mut sources, Some(&wait)) {
+        match poll(&mut sources, None) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error).context("it cannot wait"),
         }
     }
 
-    /// When to wake at the latest. Sleep of the machine is noticed when it wakes.
+    fn set_the_timer(&self) -> Result<()> {
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // Zero would mean never.
+        let due = self.due().clamp(1, i64::MAX.cast_unsigned());
+        let due = Timespec {
+            tv_sec: (due / 1_000_000_000).cast_signed(),
+            tv_nsec: (due % 1_000_000_000).cast_signed(),
+        };
+        let due = Itimerspec { it_interval: zero, it_value: due };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &due).context("no timer")?;
+        Ok(())
+    }
+
+    /// When to wake at the latest.
     fn due(&self) -> u64 {
         let again = now() + LOOK_AGAIN;
+        let seldom = now() + LOOK_SELDOM;
         match self.ending {
-            Ending::Killing => again / 2,
+            Ending::Killing if self.stuck => seldom,
+            Ending::Killing => again,
             Ending::Asked { kill_at } if self.command_ended => again.min(kill_at),
             Ending::Asked { kill_at } => kill_at,
+            Ending::No if self.command_ended && self.cut_short => seldom.min(self.ask_at()),
             Ending::No if self.command_ended => again,
-            Ending::No if self.orders.on_lost == OnLost::Ignore => u64::MAX,
-            Ending::No => self.limits.ask_at(self.good_until),
+            Ending::No => self.ask_at(),
         }
+    }
+
+    /// When the command is asked to end, unless the lock is good for longer by then.
+    fn ask_at(&self) -> u64 {
+        if self.wanted && self.orders.on_lost == OnLost::Ignore {
+            return u64::MAX;
+        }
+        self.limits.ask_at(self.good_until)
     }
 
     fn look_at_the_time(&mut self, now: u64) {
         match self.ending {
-            Ending::No if now >= self.limits.ask_at(self.good_until) => self.begin_to_end(now),
+            Ending::No if now >= self.ask_at() => self.begin_to_end(now),
             Ending::Asked { kill_at } if now >= kill_at => self.ending = Ending::Killing,
             Ending::No | Ending::Asked { .. } | Ending::Killing => {}
         }
@@ -127,7 +173,7 @@ impl Work {
         }
         self.tell(FromGuard::Ending);
         self.ending = Ending::Asked { kill_at: self.limits.kill_at(now, self.good_until) };
-        match &self.orders.on_lost {
+        match &self.orders.on_lost.clone() {
             OnLost::Signal(nix::sys::signal::Signal::SIGKILL) => self.ending = Ending::Killing,
             OnLost::Signal(signal) => self.signal(*signal as i32),
             OnLost::Ignore => self.signal(Signal::TERM.as_raw()),
@@ -139,7 +185,9 @@ impl Work {
                 let spawned = shell.spawn();
                 let _ = SigSet::all().thread_block();
                 if let Err(error) = spawned {
-                    eprintln!("mutua: `{command}` cannot be run on loss: {error}");
+                    let text = format!("mutua: `{command}` cannot be run on loss: {error}");
+                    // Nobody may be left to read it.
+                    let _ = writeln!(std::io::stderr(), "{text}");
                     self.signal(Signal::TERM.as_raw());
                 }
             }
@@ -150,9 +198,10 @@ impl Work {
         }
     }
 
-    fn signal(&self, number: i32) {
+    fn signal(&mut self, number: i32) {
         if let Some(signal) = Signal::from_named_raw(number) {
-            signal_group(self.command, signal);
+            self.cut_short |= Descendants::are_all_meant(signal);
+            self.descendants.signal(self.command, signal);
         }
     }
 
@@ -188,12 +237,13 @@ impl Work {
 
     fn take_in_the_dead(&mut self) {
         while let Ok(Some(_)) = self.children.read_signal() {}
-        loop {
-            match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
-                Ok(Some((pid, status))) if pid == self.command => self.tell_how(status),
-                Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) | Err(_) => return,
-            }
+        let mut told = None;
+        take_in_the_dead(|pid, status| {
+            // A stop that was followed by the end is no news.
+            told = if pid == self.command { Some(status) } else { told };
+        });
+        if let Some(status) = told {
+            self.tell_how(status);
         }
     }
 
@@ -202,6 +252,7 @@ impl Work {
             return self.tell(FromGuard::Stopped(signal));
         }
         self.command_ended = true;
+        self.cut_short |= status.signaled();
         if let Some(code) = status.exit_status() {
             self.tell(FromGuard::Exited(code));
         } else if let Some(signal) = status.terminating_signal() {
@@ -209,25 +260,36 @@ impl Work {
         }
     }
 
-    /// A lock is free when the command's process group is gone. Whoever left the group, as daemons
-    /// do, left the lock; but when the lock was lost nobody may stay.
-    fn is_over(&self) -> bool {
+    /// A lock is free when the command's process group is gone: whoever left the group, as daemons
+    /// do, left the lock. But when the command was cut short or the lock was lost, nobody may stay.
+    fn is_over(&mut self) -> bool {
         match self.ending {
-            Ending::No => self.command_ended && test_kill_process_group(self.command).is_err(),
-            Ending::Asked { .. } => self.command_ended && nobody_left(),
-            Ending::Killing => end_all(),
+            Ending::Killing => self.is_all_killed(),
+            _ if !self.command_ended => false,
+            Ending::No if !self.cut_short => {
+                test_kill_process_group(self.command).is_err() && !is_a_guard_left()
+            }
+            Ending::No | Ending::Asked { .. } => nobody_left(),
         }
+    }
+
+    fn is_all_killed(&mut self) -> bool {
+        if !self.command_ended {
+            signal_group(self.command, Signal::KILL);
+        }
+        let mut told = None;
+        let left = self.descendants.kill(|pid, status| {
+            told = if pid == self.command { Some(status) } else { told };
+        });
+        if let Some(status) = told {
+            self.tell_how(status);
+        }
+        self.stuck = left == Left::Untouchable;
+        left == Left::Nobody
     }
 
     fn tell(&self, message: FromGuard) {
         // If nobody listens, the next read says so.
         let _ = wire::write(&self.control, message);
     }
-}
-
-/// Whether this process has no child left.
-fn nobody_left() -> bool {
-    use rustix::process::{WaitId, WaitIdOptions, waitid};
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    matches!(waitid(WaitId::All, look), Err(Errno::CHILD))
 }

@@ -20,14 +20,23 @@ pub(crate) const HELP: &str = "\
 Exit codes: the command's own, if it ran to its end with the lock held; 128+N if signal N \
 ended it, or the wait. 64 bad usage, 69 no node or not all members, 70 a fault of mutua's, \
 75 not acquired, 77 not allowed, 78 bad configuration, 79 the lock was lost and the command \
-stopped, 126 and 127 the command cannot be run or found.
+stopped (with `--on-lost ignore`: it ran on; --status-fd tells its own code), 126 and 127 the \
+command cannot be run or found.
 
 The command's environment: LOCK_NAME, LOCK_TOKEN (greater for every later holder: let what \
 you guard refuse a smaller one), LOCK_OWNER, LOCK_TTL_MS, LOCK_SOCKET.
 
-Signals go on to the command's process group; `mutua lock` ends when the group has. When the \
-lock is lost the command gets SIGTERM, and SIGKILL before anybody else can get in. When \
-`mutua lock` is killed, so is all that it has started.
+Signals go on to the command's process group; TERM, INT, HUP and QUIT also to all that it has \
+started and that left the group. What was ignored when `mutua lock` started stays ignored, as with \
+nohup. `mutua lock` ends, and the lock is free, when the group has ended; after one of those four, \
+or if a signal ended the command, when all that it has started has. A daemon that left the group \
+of a command that ended by itself has left the lock, as in `mutua lock x -- setsid job`; run what \
+is to be inside in the foreground: `setsid --wait job`.
+
+When the lock is lost the command gets SIGTERM, and SIGKILL before anybody else can get in. When \
+`mutua lock` is killed, so is all that it has started. Only a command that became another user \
+(sudo) cannot be signalled or ended, which is told: put `mutua lock` behind sudo. Ctrl-Z stops \
+`mutua lock` too: for longer than the ttl it costs the lock, and the command is ended.
 
 Where: MUTUA_SOCKET, if set; else the node of /etc/mutua.toml (MUTUA_CONFIG names another \
 file), if there is one; else this user's node on this machine, which is started if need be.";

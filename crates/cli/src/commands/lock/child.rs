@@ -11,15 +11,22 @@ use mutua_service::{
     Moment,
     client::{Event, Hold},
 };
+use nix::sys::signal::Signal;
 use rustix::process::{Pid, getpid, set_child_subreaper};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{Grant, Plan, Report, Signals, leave, nested, signals, terminal::Terminal};
+use super::{
+    Grant, Plan, Report, Signals, leave, nested, signals,
+    terminal::{self, Terminal},
+};
 use crate::{
     exit,
-    guard::{self, FromGuard, Orders, RECORD, ToGuard},
+    guard::{self, Descendants, FromGuard, Left, Orders, RECORD, ToGuard},
     local::Place,
 };
+
+/// How often to look whether we have the terminal that the command waits for.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A command that runs.
 struct Running<'a> {
@@ -34,6 +41,8 @@ struct Running<'a> {
     /// How it ended: its code, and the signal if there was one.
     ended: Option<(i32, Option<i32>)>,
     lost: bool,
+    /// Whether its guard died before it.
+    unguarded: bool,
     /// Whether the lock can still be left: not if the node has none of us.
     gone: bool,
 }
@@ -65,6 +74,7 @@ pub(super) async fn run(
         good_until,
         ended: None,
         lost: false,
+        unguarded: false,
         gone: false,
     };
     running.attend(&mut signals).await;
@@ -131,12 +141,16 @@ impl Running<'_> {
                     }
                     // The guard is dead: we are the parent of whatever it has left.
                     Ok(_) | Err(_) => {
+                        self.unguarded = self.ended.is_none();
                         self.end_all().await;
                         return;
                     }
                 },
                 event = self.hold.events.recv(), if !self.gone => self.learn(event).await,
                 signal = signals.any() => self.send(ToGuard::Signal(signal)).await,
+                () = tokio::time::sleep(LOOK_AGAIN), if self.terminal.is_asked() => {
+                    self.terminal.answer();
+                }
                 // The guard should have done it; it may have been stopped.
                 () = tokio::time::sleep(last), if !ignored => {
                     self.lose("the lease runs out").await;
@@ -177,7 +191,7 @@ impl Running<'_> {
             Some(FromGuard::Started(pid)) => {
                 self.group = Pid::from_raw(pid);
                 if let Some(group) = self.group {
-                    self.terminal.give(group);
+                    self.terminal.started(group);
                 }
             }
             Some(FromGuard::TooLate) => {
@@ -194,9 +208,12 @@ impl Running<'_> {
             }
             Some(FromGuard::Exited(code)) => self.ended = Some((code, None)),
             Some(FromGuard::Killed(signal)) => self.ended = Some((128 + signal, Some(signal))),
-            Some(FromGuard::Stopped(_)) => {
+            Some(FromGuard::Stopped(signal)) => {
                 if let Some(group) = self.group {
-                    self.terminal.stop_with(group);
+                    self.terminal.stopped(group, signal);
+                    if self.terminal.is_asked() {
+                        self.report.note("the command waits for the terminal; `fg` gives it");
+                    }
                 }
             }
             Some(FromGuard::Ending) => self.lose("the lease runs out").await,
@@ -209,33 +226,54 @@ impl Running<'_> {
     /// Kills the guard and everything below it.
     async fn end_all(&mut self) {
         let _ = self.guard.kill();
-        while !guard::end_all() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        let mut descendants = Descendants::default();
+        let command = self.group;
+        loop {
+            let left = descendants.kill(|pid, status| {
+                let signal = status.terminating_signal();
+                let code = status.exit_status().or(signal.map(|signal| 128 + signal));
+                if let Some(code) = code.filter(|_| Some(pid) == command) {
+                    self.ended = Some((code, signal));
+                }
+            });
+            let again = match left {
+                Left::Nobody => return,
+                Left::Some => Duration::from_millis(5),
+                Left::Untouchable => Duration::from_secs(1),
+            };
+            tokio::time::sleep(again).await;
         }
     }
 
     async fn finish(mut self) -> Result<ExitCode> {
-        self.terminal.take();
+        let had_terminal = self.terminal.take();
         let _ = self.guard.wait();
-        let (code, signal) = match self.ended {
-            Some(ended) => ended,
-            None if self.lost => (i32::from(exit::LOST), None),
-            None => {
-                self.report.say("the guard of the command died, and all of it was ended");
-                (i32::from(exit::INTERNAL), None)
-            }
-        };
+        if self.unguarded && !self.lost {
+            self.report.say("the guard of the command died, and all of it was ended");
+        }
+        let unknown = if self.lost { exit::LOST } else { exit::INTERNAL };
+        let (code, signal) = self.ended.unwrap_or((i32::from(unknown), None));
         self.report.ended(code, signal);
         if !self.gone && leave(&mut self.hold).await {
             self.report.released();
         } else if !self.lost {
             self.report.say("the lock could not be released; its lease will free it");
         }
-        if self.lost && self.plan.on_lost != guard::OnLost::Ignore {
+        // Also if that was to be ignored: the command's own code means that all was well.
+        if self.lost {
             return Ok(ExitCode::from(exit::LOST));
         }
+        if self.unguarded {
+            return Ok(ExitCode::from(exit::INTERNAL));
+        }
         Ok(match signal {
-            Some(signal) => signals::code(signal),
+            Some(signal) => {
+                if had_terminal && [Signal::SIGINT as i32, Signal::SIGQUIT as i32].contains(&signal)
+                {
+                    terminal::tell_others(signal);
+                }
+                signals::end(signal)
+            }
             None => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
         })
     }

@@ -9,7 +9,10 @@ use std::{
 
 use anyhow::Result;
 use mutua_service::proto::v1;
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use rustix::{
+    fs::OFlags,
+    process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open},
+};
 use serde_json::{Value, json};
 
 use super::Plan;
@@ -152,17 +155,29 @@ impl Report {
 
 /// A descriptor of ours by its number.
 fn open(number: u32) -> Result<File> {
-    // A duplicate, so that it is the very same, be it a file, a pipe or a socket.
-    let own = i32::try_from(number).map_err(|_| rustix::io::Errno::BADF);
-    let opened = own.and_then(|number| {
-        let process = pidfd_open(getpid(), PidfdFlags::empty())?;
-        if process.as_raw_fd() == number {
-            // It was free until now.
-            return Err(rustix::io::Errno::BADF);
-        }
-        pidfd_getfd(process, number, PidfdGetfdFlags::empty())
-    });
-    opened.map(File::from).map_err(|error| {
-        usage(format!("--status-fd {number} is not open for writing: {error}; 3>FILE opens 3"))
-    })
+    let wrong = |why: &str| {
+        usage(format!("--status-fd {number} is not open for writing: {why}; 3>FILE opens 3"))
+    };
+    let file = duplicate(number).map_err(|error| wrong(&error.to_string()))?;
+    let mode = rustix::fs::fcntl_getfl(&file)? & OFlags::RWMODE;
+    if mode == OFlags::RDONLY {
+        return Err(wrong("it is for reading only"));
+    }
+    // The command does not get it: whoever reads it would wait for all that the command starts.
+    // Standard output and error stay.
+    if let Some(number) = i32::try_from(number).ok().filter(|&number| number > 2) {
+        nix::unistd::close(number)?;
+    }
+    Ok(file)
+}
+
+/// A duplicate, so that it is the very same, be it a file, a pipe or a socket.
+fn duplicate(number: u32) -> rustix::io::Result<File> {
+    let number = i32::try_from(number).map_err(|_| rustix::io::Errno::BADF)?;
+    let process = pidfd_open(getpid(), PidfdFlags::empty())?;
+    if process.as_raw_fd() == number {
+        // It was free until now.
+        return Err(rustix::io::Errno::BADF);
+    }
+    pidfd_getfd(process, number, PidfdGetfdFlags::empty()).map(File::from)
 }

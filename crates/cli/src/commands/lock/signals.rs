@@ -1,33 +1,54 @@
 //! Signals that `mutua lock` gets.
 
-use std::{future::poll_fn, process::ExitCode, task::Poll};
+use std::{
+    fs,
+    future::poll_fn,
+    os::unix::process::CommandExt,
+    process::{Command, ExitCode},
+    task::Poll,
+};
 
 use anyhow::Result;
-use nix::sys::signal::Signal::{
-    self, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+use nix::sys::signal::{
+    SigSet,
+    Signal::{
+        self, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
+        SIGWINCH,
+    },
 };
 use tokio::signal::unix::{SignalKind, signal};
 
+/// The first argument of a process that is about to die of a signal.
+pub(crate) const ARGUMENT: &str = "__die";
+
 /// Those that end a wait.
 const ENDING: [Signal; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
-/// Those that are only passed on. A command that is stopped is still inside: we go on renewing.
+/// Those that are only passed on. A command that is stopped is still inside: we go on renewing. But
+/// on a terminal we are stopped with it (Ctrl-Z), and then the guard ends it in time.
 const PASSED: [Signal; 5] = [SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT];
 
 type Listener = (i32, tokio::signal::unix::Signal);
 
 pub(super) struct Signals {
+    ignored: u64,
     ending: Vec<Listener>,
     passed: Vec<Listener>,
 }
 
 impl Signals {
     pub(super) fn new() -> Result<Self> {
-        Ok(Self { ending: listen(&ENDING)?, passed: Vec::new() })
+        let ignored = ignored();
+        Ok(Self { ignored, ending: listen(&ENDING, ignored)?, passed: Vec::new() })
     }
 
     /// From now on there is a command to pass signals on to.
     pub(super) fn pass_on(&mut self) -> Result<()> {
-        self.passed = listen(&PASSED)?;
+        self.passed = listen(&PASSED, self.ignored)?;
+        if is_in(self.ignored, SIGCHLD) {
+            // Or else nobody would be told how the command ended. The guard does not inherit what
+            // is listened to.
+            let _ = signal(SignalKind::child())?;
+        }
         Ok(())
     }
 
@@ -42,9 +63,22 @@ impl Signals {
     }
 }
 
-fn listen(signals: &[Signal]) -> Result<Vec<Listener>> {
+/// Listens to those that were not ignored when we were started. The others stay ignored, here and
+/// in the command: that is what nohup and `command &` in a script are for.
+fn listen(signals: &[Signal], ignored: u64) -> Result<Vec<Listener>> {
     let listen = |&one: &Signal| Ok((one as i32, signal(SignalKind::from_raw(one as i32))?));
-    signals.iter().map(listen).collect()
+    signals.iter().filter(|&&one| !is_in(ignored, one)).map(listen).collect()
+}
+
+/// The signals that this process ignores.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+}
+
+fn is_in(mask: u64, signal: Signal) -> bool {
+    (mask >> (signal as i32 - 1)) & 1 == 1
 }
 
 async fn next(some: &mut [Listener], more: &mut [Listener]) -> i32 {
@@ -59,7 +93,27 @@ async fn next(some: &mut [Listener], more: &mut [Listener]) -> i32 {
     .await
 }
 
-/// How a process exits that a signal ended.
-pub(super) fn code(signal: i32) -> ExitCode {
+/// Ends this process the way a signal ended the command or the wait, when all else is done. Of what
+/// Ctrl-C and Ctrl-\ send we die ourselves: scripts and loops end then, which go on if somebody has
+/// dealt with the signal.
+pub(super) fn end(signal: i32) -> ExitCode {
+    if [SIGINT as i32, SIGQUIT as i32].contains(&signal) {
+        // A new program listens to nothing.
+        let mut command = Command::new("/proc/self/exe");
+        let _ = command.arg0("mutua").args([ARGUMENT, &signal.to_string()]).exec();
+    }
     ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+}
+
+/// Dies of a signal.
+pub(crate) fn die(arguments: &[std::ffi::OsString]) -> ExitCode {
+    use rustix::process::{Resource, Rlimit, getpid, kill_process, setrlimit};
+    let number = arguments.get(1).and_then(|number| number.to_str()?.parse().ok()).unwrap_or(0);
+    // A core of this process says nothing.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = SigSet::all().thread_unblock();
+    if let Some(signal) = rustix::process::Signal::from_named_raw(number) {
+        let _ = kill_process(getpid(), signal);
+    }
+    ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX))
 }

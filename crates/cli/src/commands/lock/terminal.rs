@@ -1,55 +1,145 @@
 //! Handing the terminal to the command and back.
 //!
 //! The command has a process group of its own, so that all of it can be signalled; only the group
-//! that has the terminal may read from it.
+//! that has the terminal may read from it, and hears Ctrl-C. If we are alone in ours, the command
+//! gets the terminal at once. If not (a pipeline, a script), it gets it when it asks, by being
+//! stopped: a pager beside us may want it as well.
 
-use std::io::IsTerminal;
+use std::os::fd::OwnedFd;
 
 use nix::sys::signal::{SigSet, Signal};
 use rustix::{
-    process::{Pid, getpgrp, getpid, kill_process},
+    fs::{Mode, OFlags},
+    process::{Pid, getpid, kill_process},
     termios::{tcgetpgrp, tcsetpgrp},
 };
 
-/// The terminal that we have, if we have one.
+use crate::guard::{members, signal_group};
+
+type Number = rustix::process::Signal;
+
+/// The terminal of our session, if it has one.
 pub(super) struct Terminal {
-    ours: bool,
+    terminal: Option<OwnedFd>,
+    /// The process group that we gave it to.
+    given: Option<Pid>,
+    /// The process group that is stopped because we could not give it.
+    asks: Option<Pid>,
 }
 
 impl Terminal {
     pub(super) fn new() -> Self {
-        let stdin = std::io::stdin();
-        let ours = stdin.is_terminal() && tcgetpgrp(&stdin).is_ok_and(|group| group == getpgrp());
-        if ours {
+        // Standard input may be something else, and the command ask for a password all the same.
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let terminal = rustix::fs::open("/dev/tty", flags, Mode::empty()).ok();
+        if terminal.is_some() {
             // Whoever takes the terminal back does not have it, and would be stopped.
             let _ = SigSet::from_iter([Signal::SIGTTOU]).thread_block();
         }
-        Self { ours }
+        Self { terminal, given: None, asks: None }
     }
 
-    /// Gives it to a process group.
-    pub(super) fn give(&self, group: Pid) {
-        if self.ours {
-            let _ = tcsetpgrp(std::io::stdin(), group);
-            // It may have tried to read already, and have been stopped.
-            crate::guard::signal_group(group, rustix::process::Signal::CONT);
-        }
-    }
-
-    /// Takes it back.
-    pub(super) fn take(&self) {
-        if self.ours {
-            let _ = tcsetpgrp(std::io::stdin(), getpgrp());
-        }
-    }
-
-    /// The command was stopped from the terminal, so we stop too, for the shell to see. The guard
-    /// does not: it ends the command in time if nobody lets us go on.
-    pub(super) fn stop_with(&self, group: Pid) {
-        if self.ours {
-            self.take();
-            let _ = kill_process(getpid(), rustix::process::Signal::STOP);
+    /// The command has started.
+    pub(super) fn started(&mut self, group: Pid) {
+        if self.is_ours() && others().next().is_none() {
             self.give(group);
         }
     }
+
+    /// Whether the command waits until we have the terminal.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asks.is_some()
+    }
+
+    /// Gives it to who asked, if we have it by now.
+    pub(super) fn answer(&mut self) {
+        if let Some(group) = self.asks.take()
+            && !self.give(group)
+        {
+            self.asks = Some(group);
+        }
+    }
+
+    /// Takes it back. Says whether the command had it.
+    pub(super) fn take(&mut self) -> bool {
+        let given = self.given.take();
+        if let (Some(group), Some(terminal)) = (given, &self.terminal)
+            && let Ok(now) = tcgetpgrp(terminal)
+            // Not from the shell, which takes it when we are stopped.
+            && (now == group || members(now).next().is_none())
+            && let Some(own) = own_group()
+        {
+            let _ = tcsetpgrp(terminal, own);
+        }
+        given.is_some()
+    }
+
+    /// The command was stopped: it wants the terminal, or somebody there wants it to stop.
+    pub(super) fn stopped(&mut self, group: Pid, signal: i32) {
+        if [Signal::SIGTTIN as i32, Signal::SIGTTOU as i32].contains(&signal) {
+            if self.has(group) {
+                // It was given meanwhile.
+                signal_group(group, Number::CONT);
+            } else if self.terminal.is_some() && !self.give(group) {
+                self.asks = Some(group);
+            }
+        } else if self.given.is_some() || self.is_ours() {
+            self.stop_with(group);
+        }
+    }
+
+    /// We stop too, for the shell to see. The guard does not: it ends the command in time if nobody
+    /// lets us go on.
+    fn stop_with(&mut self, group: Pid) {
+        let had = self.take();
+        for other in others().filter(|_| had) {
+            // As the terminal would have done.
+            let _ = kill_process(other, Number::TSTP);
+        }
+        let _ = kill_process(getpid(), Number::STOP);
+        // In the background we do not have it now.
+        if !had || !self.give(group) {
+            signal_group(group, Number::CONT);
+        }
+    }
+
+    /// Gives it to a process group, if it is ours to give, and lets that go on.
+    fn give(&mut self, group: Pid) -> bool {
+        let Some(terminal) = self.terminal.as_ref().filter(|_| self.is_ours()) else {
+            return false;
+        };
+        let given = tcsetpgrp(terminal, group).is_ok();
+        if given {
+            self.given = Some(group);
+            // It may have tried to read already, and have been stopped.
+            signal_group(group, Number::CONT);
+        }
+        given
+    }
+
+    fn is_ours(&self) -> bool {
+        own_group().is_some_and(|own| self.has(own))
+    }
+
+    fn has(&self, group: Pid) -> bool {
+        self.terminal.as_ref().is_some_and(|one| tcgetpgrp(one).is_ok_and(|now| now == group))
+    }
+}
+
+/// Tells all others in our process group what the terminal told only the command.
+pub(super) fn tell_others(signal: i32) {
+    if let Some(signal) = Number::from_named_raw(signal) {
+        for other in others() {
+            let _ = kill_process(other, signal);
+        }
+    }
+}
+
+fn others() -> impl Iterator<Item = Pid> {
+    own_group().into_iter().flat_map(members).filter(|&pid| pid != getpid())
+}
+
+/// Our process group, if it has a number: not if its leader is outside of our namespace.
+fn own_group() -> Option<Pid> {
+    Pid::from_raw(nix::unistd::getpgrp().as_raw())
 }
