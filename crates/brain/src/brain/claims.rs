@@ -36,8 +36,8 @@ impl Brain {
     }
 
     /// Somebody who was inside with this fence in the node's last life is inside again. Only while
-    /// it is held back: the next view starts from it, in a later epoch, though the node may have lost
-    /// what it knew of epochs. A fence that no clock gets to is nobody's.
+    /// it is held back: the next view starts from it, in a later epoch, though the node may have
+    /// lost what it knew of epochs. A fence that no clock gets to is nobody's.
     pub fn claim(
         &mut self,
         now: Moment,
