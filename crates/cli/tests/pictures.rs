@@ -13,7 +13,10 @@ fn mutua(arguments: &str) -> Vec<u8> {
 fn drawn(place: &Path, command: &str) -> String {
     let file = place.join("picture.svg");
     mutua(&format!("{command} --diagram {}", file.display()));
-    fs::read_to_string(file).expect("a picture")
+    let picture = fs::read_to_string(&file).expect("a picture");
+    // The next one must not be taken for this one.
+    fs::remove_file(file).expect("removed");
+    picture
 }
 
 /// Words in a picture, and the middles of their letters.

@@ -214,6 +214,7 @@ fn bad_input_is_told_what_is_allowed() {
         ("choose --hot x", "a whole number is wanted"),
         ("choose --runs 0", "at least 1"),
         ("simulate bully --nodes 3 --starters 7", "0 to 2"),
+        ("simulate bully --nodes 3 --starters 1,0,1", "names 1 twice"),
         ("simulate raymond --topology kary:0", "at least 1"),
         ("simulate central --topology star", "it is for raymond, neilsen-mizuno"),
         ("simulate raymond --quorums grid", "it is for maekawa"),

@@ -33,6 +33,11 @@ impl Node {
         Lock::open(&self.shared, name.as_ref()).claim(Fence(Time::from_number(fence)))
     }
 
+    /// Why the node has ended, if it has: it must not go on where it cannot write.
+    pub fn ended(&self) -> Option<String> {
+        self.shared.call(|core, _| core.stopped().map(|stopped| stopped.to_string()))
+    }
+
     /// Ends everything at once. Whoever is inside is not let go of: what the members know of it
     /// stays as it is, as if the process had died.
     pub fn halt(&self) {

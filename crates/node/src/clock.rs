@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// The first of January 2026.
 const START: u64 = 1_767_225_600_000;
-/// How long an epoch of the wall's clock is, in milliseconds, and how many fences each of them has.
+/// How long an epoch of the wall's clock is, in milliseconds, and how many fences one of these has.
 const EPOCH: u64 = 120_000;
 const MILLISECOND: u64 = 1 << 21;
 /// The bits of a fence below its epoch.

@@ -152,12 +152,19 @@ pub async fn connect(endpoint: &str) -> Result<Channel, ConnectError> {
     parsed.connect().await.map_err(failed)
 }
 
+/// How long a node may take to accept a connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// By the path, or by the kernel's name for it if the path leads nowhere.
 async fn reach(path: &Path) -> io::Result<UnixStream> {
     use io::ErrorKind::{PermissionDenied, WouldBlock};
     let mut connected = UnixStream::connect(path).await;
-    // So many connect at once that the node has not accepted them all yet.
+    // So many connect at once that the node has not accepted them all yet, or it is stopped.
+    let begun = std::time::Instant::now();
     while connected.as_ref().is_err_and(|error| error.kind() == WouldBlock) {
+        if begun.elapsed() > PATIENCE {
+            return connected;
+        }
         tokio::time::sleep(Duration::from_millis(5)).await;
         connected = UnixStream::connect(path).await;
     }

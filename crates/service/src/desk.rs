@@ -110,6 +110,8 @@ pub struct Desk {
     quarantine: Moment,
     /// The longest lease that somebody inside may have, as it was told to be remembered.
     remembered: Duration,
+    /// Whether that has an end, as it was told: it is what is left of a life before.
+    dated: bool,
     /// Whether the longest may be shorter by now.
     somebody_left: bool,
     numbers: u64,
@@ -141,8 +143,8 @@ enum Timer {
 }
 
 impl Desk {
-    /// A desk that opens now. `unclean` is the longest lease that somebody inside may still have
-    /// from the node's last life; none if it stopped cleanly. `seed` differs between lives.
+    /// A desk that opens now. `unclean` is for how long somebody may still be inside from the node's
+    /// last life, as it was written down with its end; none if it stopped cleanly. `seed` differs between lives.
     pub fn new(now: Moment, settings: Settings, unclean: Option<Duration>, seed: u32) -> Self {
         let quarantine = unclean.map_or(Moment::ZERO, |longest| now.after(longest));
         let mut desk = Self {
@@ -154,6 +156,7 @@ impl Desk {
             timers: BTreeSet::new(),
             quarantine,
             remembered: unclean.unwrap_or_default(),
+            dated: unclean.is_some(),
             somebody_left: false,
             numbers: 0,
             seed,

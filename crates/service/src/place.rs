@@ -93,7 +93,10 @@ pub(crate) struct Mark(#[expect(dead_code, reason = "its name is all that counts
 
 /// What all marks of a place begin with, whichever user leaves them.
 fn inside(socket: &Path) -> String {
-    let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+    // Through whichever link it is reached.
+    let directory = socket.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    let file = socket.file_name().unwrap_or_default();
+    let socket = directory.map_or_else(|| socket.to_owned(), |directory| directory.join(file));
     format!("mutua:inside{}:{:016x}:", namespace(), digest(&socket))
 }
 
@@ -137,7 +140,8 @@ fn is_ours(name: &str) -> bool {
     };
     match look() {
         Ok(owner) => owner == geteuid().as_raw() || owner == 0,
-        Err(error) => error.kind() != io::ErrorKind::ConnectionRefused,
+        // So many look at it that its line is full.
+        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
     }
 }
 

@@ -91,6 +91,9 @@ enum Event {
     NodeAnswers {
         life: u64,
     },
+    NodeForgets {
+        life: u64,
+    },
     NodeStarts,
     UserWakes {
         user: usize,
@@ -251,6 +254,7 @@ MUTUA_SEED={seed} repeats it",
             Event::ToNode { .. }
             | Event::NodeWakes { .. }
             | Event::NodeAnswers { .. }
+            | Event::NodeForgets { .. }
             | Event::GuardSaysGoodbye { .. } => self.node_stopped,
             Event::ToUser { stream, .. } => self.users[self.streams[*stream].user].stopped,
             Event::UserWakes { user, .. }
@@ -268,6 +272,7 @@ MUTUA_SEED={seed} repeats it",
             Event::ToUser { stream, answer } => self.user_hears(stream, answer),
             Event::NodeWakes { life } => self.node_wakes(life),
             Event::NodeAnswers { life } => self.node_answers(life),
+            Event::NodeForgets { life } => self.node_forgets(life),
             Event::NodeStarts => self.node_starts(),
             Event::UserWakes { user, wish } => self.user_wakes(user, wish),
             Event::UserConnects { user, wish } => self.user_connects(user, wish),

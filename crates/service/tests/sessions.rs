@@ -134,8 +134,8 @@ async fn after_a_death(directory: &Path, ttl_ms: u64) -> (Server, u64) {
 #[tokio::test]
 async fn who_was_inside_claims_it_again_and_others_get_in_later_with_a_greater_fence() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (server, fence) = after_a_death(directory.path(), 1000).await;
-    let (mut former, welcome) = server.session(hello(1000, &[("x", fence)])).await;
+    let (server, fence) = after_a_death(directory.path(), 5000).await;
+    let (mut former, welcome) = server.session(hello(5000, &[("x", fence)])).await;
     assert!(welcome.quarantine_ms > 0 && welcome.refused.is_empty(), "{welcome:?}");
     assert!(server.holds("x", fence).await);
     former.asks.send(v1::Request { ask: Some(Ask::Goodbye(v1::Goodbye {})) }).expect("sent");
@@ -158,19 +158,24 @@ async fn a_claim_of_what_nobody_can_have_is_refused_and_spoils_nothing() {
 }
 
 #[tokio::test]
-async fn a_fence_that_another_session_has_claimed_is_no_longer_to_be_had() {
+async fn who_did_not_hear_that_its_claim_was_accepted_claims_it_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let (server, fence) = after_a_death(directory.path(), 30_000).await;
     let claims = [("x", fence)];
-    let (_one, first) = server.session(hello(30_000, &claims)).await;
+    let (mut one, first) = server.session(hello(30_000, &claims)).await;
     assert_eq!(first.refused, []);
-    // Were this accepted too, the end of the first session would free what this one is inside of.
-    let (_two, welcome) = server.session(hello(30_000, &claims)).await;
-    assert_eq!(welcome.refused.len(), 1);
+    // It knows nothing of that session, and opens another.
+    let (_two, second) = server.session(hello(30_000, &claims)).await;
+    assert_eq!(second.refused, []);
+    assert!(matches!(one.hears().await, Answer::Lost(lost) if lost.fence == fence));
+    // The end of the first session frees nothing.
+    one.asks.send(v1::Request { ask: Some(Ask::Goodbye(v1::Goodbye {})) }).expect("sent");
+    while !matches!(one.hears().await, Answer::Farewell(_)) {}
+    assert!(server.holds("x", fence).await);
     // Who comes back on its own session is still inside.
-    let known = v1::Hello { session: first.session, ..hello(30_000, &claims) };
+    let known = v1::Hello { session: second.session, ..hello(30_000, &claims) };
     let (_again, welcome) = server.session(known).await;
-    assert_eq!((welcome.session, welcome.refused), (first.session, Vec::new()));
+    assert_eq!((welcome.session, welcome.refused), (second.session, Vec::new()));
 }
 
 #[tokio::test]

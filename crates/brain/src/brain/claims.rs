@@ -9,6 +9,9 @@ use mutua_algorithms::{Fence, Time};
 use super::{Brain, CLOCK_BROKEN, Standing, views::EPOCHS};
 use crate::{LockId, Moment, Owner, Ticket, table::Holder};
 
+/// Epochs of claims are below this: there must be later ones.
+const LAST: u32 = EPOCHS / 4 * 3;
+
 impl Brain {
     /// Keeps out of views until [`join`](Self::join). To be called before the first peer is met.
     pub fn hold_back(&mut self) {
@@ -46,7 +49,7 @@ impl Brain {
         owner: Owner,
     ) -> Option<Ticket> {
         let taken = self.table.entry(lock).holder.is_some();
-        let possible = fence.0.epoch() < EPOCHS / 2 && fence.0.count() <= CLOCK_BROKEN;
+        let possible = fence.0.epoch() < LAST && fence.0.count() <= CLOCK_BROKEN;
         if !self.held_back || taken || !possible {
             return None;
         }
@@ -87,7 +90,7 @@ mod tests {
         let lock = brain.open(b"x").expect("short");
         let floor = brain.floor;
         let beyond =
-            [Time::new(EPOCHS / 2, 1), Time::new(7, CLOCK_BROKEN + 1), Time::from_number(u64::MAX)];
+            [Time::new(LAST, 1), Time::new(7, CLOCK_BROKEN + 1), Time::from_number(u64::MAX)];
         for fence in beyond.map(Fence) {
             assert!(brain.claim(Moment::ZERO, lock, fence, None).is_none(), "{fence}");
         }

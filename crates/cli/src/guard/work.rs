@@ -91,10 +91,10 @@ impl Work {
         loop {
             self.take_orders();
             self.take_in_the_dead();
+            self.look_at_the_time(now());
             if self.is_over() {
                 break;
             }
-            self.look_at_the_time(now());
             self.wait()?;
         }
         self.tell(FromGuard::Gone);
@@ -267,7 +267,9 @@ impl Work {
             Ending::Killing => self.is_all_killed(),
             _ if !self.command_ended => false,
             Ending::No if !self.cut_short => {
-                test_kill_process_group(self.command).is_err() && !is_a_guard_left()
+                // One that may not be signalled is there.
+                let gone = test_kill_process_group(self.command) == Err(Errno::SRCH);
+                gone && !is_a_guard_left()
             }
             Ending::No | Ending::Asked { .. } => nobody_left(),
         }

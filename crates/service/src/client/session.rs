@@ -18,7 +18,8 @@ use crate::{
 
 /// After how long without an answer the user is told.
 const SILENCE: Duration = Duration::from_millis(1500);
-/// After how long without an answer who does not want to wait for ever is told that there is none.
+/// After how long without an answer, or without a node, who waits is told that there is none; who
+/// wants to wait for a while waits that long first.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) struct Session {
@@ -313,6 +314,7 @@ impl Session {
     fn welcome(&mut self, now: Moment, welcome: v1::Welcome) -> Option<Next> {
         self.id = welcome.session;
         if !welcome.refused.is_empty() && self.fence.is_some() {
+            self.sent.clear();
             let why = "the next node did not accept the claim";
             return self.lose_or_ask_again(now, why.to_owned());
         }

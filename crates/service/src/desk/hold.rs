@@ -5,9 +5,9 @@ use std::{ops::Range, time::Duration};
 use super::{AskId, Desk, Effect, How, Name, Outcome, SessionId, Timer, WaitId};
 use crate::Moment;
 
-/// What a fence can be. There are as many again, so that whatever is claimed, later ones fit into
-/// the signed numbers of etcd.
-const FENCES: Range<u64> = 1..1 << 62;
+/// What a fence can be. There are many more, so that whatever is claimed, later ones fit into the
+/// signed numbers of etcd.
+const FENCES: Range<u64> = 1..3 << 61;
 
 /// Somebody inside.
 pub(super) struct Hold {
@@ -59,9 +59,9 @@ impl Desk {
     /// A lease that somebody is inside with must be remembered across a crash.
     fn remember(&mut self, session: SessionId) {
         let ttl = self.sessions[&session].ttl;
-        if self.remembered < ttl {
-            self.remembered = ttl;
-            self.effects.push(Effect::Remember { longest: ttl });
+        if self.remembered < ttl || std::mem::take(&mut self.dated) {
+            self.remembered = self.remembered.max(ttl);
+            self.effects.push(Effect::Remember { longest: self.remembered });
         }
     }
 
@@ -92,17 +92,16 @@ impl Desk {
             return holder.fence == fence && holder.is_good();
         }
         let older = holder.map_or(0, |holder| holder.fence);
-        if now >= self.quarantine || !FENCES.contains(&fence) || fence <= older {
+        if now >= self.quarantine || !FENCES.contains(&fence) || fence < older {
             return false;
         }
         let name = Name::from(name);
         if older > 0 {
-            // Who claimed it before was inside before this one, and not any more.
-            self.lose(now, &name, "a later holder has claimed it".to_owned());
+            // Who claimed it before was inside before this one, and not any more; or it is the same
+            // one, which did not hear that it was welcome, and has come again.
+            self.lose(now, &name, "it was claimed later".to_owned());
         }
-        // From now on its lease ends later than that of the others who may still claim.
-        self.remembered = self.remembered.max(self.sessions[&id].ttl);
-        self.effects.push(Effect::Remember { longest: self.remembered });
+        self.remember(id);
         let ask = self.new_ask(&name, How::Claim(fence));
         self.hold(now, id, &name, ask, fence);
         self.changed(&name);

@@ -92,8 +92,8 @@ impl Desk {
         known: SessionId,
         opening: Opening,
     ) -> Result<(SessionId, Duration), OpenError> {
-        let own = !self.is_lease(known);
-        match self.renew(now, known).filter(|_| own) {
+        let renewed = if self.is_lease(known) { None } else { self.renew(now, known) };
+        match renewed {
             Some(ttl) => Ok((known, ttl)),
             None => self.open(now, opening),
         }

@@ -171,7 +171,9 @@ impl Attached {
                 }
             }
             Ask::Release(v1::Release { name, fence }) => self.service.call(|core, now| {
-                let held = core.desk.release(now, &name, fence);
+                let holder = core.desk.holder(now, &name);
+                let own = holder.is_some_and(|holder| holder.session == self.session);
+                let held = own && core.desk.release(now, &name, fence);
                 core.tell(self.session, Answer::Released(v1::Released { name, fence, held }));
             }),
             Ask::Renew(v1::Renew { number }) => self.service.call(|core, now| {
@@ -225,6 +227,7 @@ impl Attached {
         let (waits, told) = (&mut self.waits, &mut self.told);
         service.call(|core, now| {
             waits.retain(|(_, wait, _)| core.desk.place(*wait).is_some());
+            told.retain(|(told, _)| waits.iter().any(|(id, ..)| id == told));
             for (id, wait, name) in waits.iter() {
                 let place = core.desk.place(*wait).unwrap_or_default();
                 let place = u32::try_from(place).unwrap_or(u32::MAX);

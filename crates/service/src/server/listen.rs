@@ -285,6 +285,10 @@ impl Service {
             options.idle.map_or(Duration::from_secs(1), |idle| idle.min(Duration::from_secs(1)));
         loop {
             tokio::time::sleep(look).await;
+            if let Some(why) = self.node.ended() {
+                // Who is inside claims that at the next one, which finds all that was written.
+                self.end_without(&why);
+            }
             let idle_since = self.call(|core, now| {
                 core.look_at_guards(now);
                 core.desk.tick(now);

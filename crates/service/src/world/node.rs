@@ -47,6 +47,7 @@ impl World {
             wake: Moment::NEVER,
         });
         self.settle();
+        self.later(1000, Event::NodeForgets { life: self.life });
     }
 
     pub(super) fn node_dies(&mut self) {
@@ -72,8 +73,16 @@ impl World {
         if let Some(node) = self.node_of(life) {
             node.wake = Moment::NEVER;
             node.desk.tick(now);
+            self.settle();
+        }
+    }
+
+    pub(super) fn node_forgets(&mut self, life: u64) {
+        let now = self.now;
+        if let Some(node) = self.node_of(life) {
             node.desk.forget_leases(now);
             self.settle();
+            self.after(Duration::from_secs(1), Event::NodeForgets { life });
         }
     }
 

@@ -75,7 +75,8 @@ impl World {
         let wish = Wish {
             name: NAMES[one.name].to_vec(),
             wait,
-            ttl: Duration::from_millis(500 + self.dice.below(6000)),
+            // Mostly alike, as defaults are.
+            ttl: Duration::from_millis([500, 2000, 2000, 6000][self.dice.below(4) as usize]),
             client: v1::Client::default(),
             guarded: one.guarded,
             place: None,

@@ -13,7 +13,7 @@ use mutua_service::{
 };
 use nix::sys::signal::Signal;
 use rustix::process::{Pid, getpid, set_child_subreaper};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 
 use super::{
     Grant, Plan, Report, Signals, leave, nested, signals,
@@ -147,7 +147,7 @@ impl Running<'_> {
                     }
                 },
                 event = self.hold.events.recv(), if !self.gone => self.learn(event).await,
-                signal = signals.any() => self.send(ToGuard::Signal(signal)).await,
+                signal = signals.any() => self.send(ToGuard::Signal(signal)),
                 () = tokio::time::sleep(LOOK_AGAIN), if self.terminal.is_asked() => {
                     self.terminal.answer();
                 }
@@ -165,13 +165,13 @@ impl Running<'_> {
         match event {
             Some(Event::GoodUntil(until)) => {
                 self.good_until = until;
-                self.send(ToGuard::GoodUntil(until.nanos())).await;
+                self.send(ToGuard::GoodUntil(until.nanos()));
             }
             Some(Event::Lost(why)) => {
                 self.lose(&why).await;
-                self.send(ToGuard::Lost).await;
+                self.send(ToGuard::Lost);
             }
-            Some(Event::Opened { session, .. }) => self.send(ToGuard::Session(session)).await,
+            Some(Event::Opened { session, .. }) => self.send(ToGuard::Session(session)),
             Some(Event::Note(text)) => self.report.note(&text),
             Some(Event::Left | Event::Unreachable(_)) | None => self.gone = true,
             Some(Event::Waiting(_) | Event::Granted { .. } | Event::Refused(_)) => {}
@@ -278,8 +278,9 @@ impl Running<'_> {
         })
     }
 
-    async fn send(&mut self, message: ToGuard) {
-        // If the guard is gone, the next read says so.
-        let _ = self.control.write_all(&message.record()).await;
+    fn send(&self, message: ToGuard) {
+        // If the guard is gone, the next read says so. If it is stopped and reads nothing, this must
+        // not wait for it: the time comes when we have to act in its place.
+        let _ = rustix::io::write(&self.control, &message.record());
     }
 }

@@ -108,7 +108,12 @@ fn starters(text: Option<&str>, setup: &Setup) -> Result<Vec<NodeId>> {
 fn ids(option: &str, allowed: &str, list: &str) -> Result<Vec<NodeId>> {
     let id = |id: &str| id.trim().parse().map(NodeId);
     let wrong = |_| usage(format!("{option} takes {allowed}, not `{list}`"));
-    list.split(',').map(id).collect::<Result<_, _>>().map_err(wrong)
+    let mut ids: Vec<_> = list.split(',').map(id).collect::<Result<_, _>>().map_err(wrong)?;
+    ids.sort();
+    match ids.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(twice) => Err(usage(format!("{option} names {} twice", twice[0].0))),
+        None => Ok(ids),
+    }
 }
 
 fn intervals(reports: &[ElectionReport]) -> (Option<Interval>, Option<Interval>) {

@@ -329,7 +329,7 @@ async fn a_grant_that_came_late_is_told_when_the_lease_is_known_to_be_good() {
     stream.grants();
     let number = stream.hears_renewal().await;
     // It asked twice, and the other wait is over with this grant.
-    let reason = v1::Reason::Deadlock.into();
+    let reason = v1::Reason::Busy.into();
     stream.says(Answer::Refused(v1::Refused { id: 1, reason, ..Default::default() }));
     stream.says(Answer::Renewed(v1::Renewed { number, good_for_ms: 60_000 }));
     let events = stage.learns(|event| matches!(event, Event::Granted { .. })).await;
