@@ -143,8 +143,9 @@ enum Timer {
 }
 
 impl Desk {
-    /// A desk that opens now. `unclean` is for how long somebody may still be inside from the node's
-    /// last life, as it was written down with its end; none if it stopped cleanly. `seed` differs between lives.
+    /// A desk that opens now. `unclean` is for how long somebody may still be inside from the
+    /// node's last life, as it was written down with its end; none if it stopped cleanly. `seed`
+    /// differs between lives.
     pub fn new(now: Moment, settings: Settings, unclean: Option<Duration>, seed: u32) -> Self {
         let quarantine = unclean.map_or(Moment::ZERO, |longest| now.after(longest));
         let mut desk = Self {

@@ -279,8 +279,8 @@ impl Running<'_> {
     }
 
     fn send(&self, message: ToGuard) {
-        // If the guard is gone, the next read says so. If it is stopped and reads nothing, this must
-        // not wait for it: the time comes when we have to act in its place.
+        // If the guard is gone, the next read says so. If it is stopped and reads nothing, this
+        // must not wait for it: the time comes when we have to act in its place.
         let _ = rustix::io::write(&self.control, &message.record());
     }
 }
