@@ -1,12 +1,12 @@
 //! How many events a second one core handles, and how often it allocates for them.
 //!
 //! `cargo bench -p mutua-algorithms --bench handlers [NAME...]` plays every algorithm at 10, 100
-//! and 1,000 processes with everybody asking again the moment it leaves (elections: everybody
+//! and 1,000 processes with every process requesting again when it leaves (elections: every process
 //! starting again and again). The links are one plain queue; what that costs is measured with a
 //! handler that only sends each message on, and stated beside. An event is a request, an arrival,
 //! an exit, or a timer.
 
-#![allow(unsafe_code, reason = "who counts allocations must be the allocator")]
+#![allow(unsafe_code, reason = "only an allocator can count allocations")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the clock on the wall")]
 
 use std::{
@@ -19,11 +19,12 @@ use std::{
 };
 
 use mutua_algorithms::{
-    Claim, Effect, Election, Kind, Message, Mutex, NodeId, Outbox, Process, Setup, Time, Timer,
+    Claim, Effect, Election, ElectionEffect, ElectionOutbox, Kind, Message, Mutex, NodeId, Outbox,
+    Process, Setup, Time, Timer,
     registry::{self, ElectionVisitor, MutexVisitor},
 };
 
-/// The system's allocator, counting what it is asked for.
+/// The system's allocator, counting allocations.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -84,9 +85,9 @@ struct Row {
     events: u64,
     entries: u64,
     allocations: u64,
-    /// What an event costs, in ns.
+    /// The cost of an event, in ns.
     event: f64,
-    /// What the queue alone costs per message, in ns.
+    /// The cost of the queue alone per message, in ns.
     link: f64,
 }
 
@@ -128,10 +129,10 @@ trait Load {
     /// Handles one event.
     fn step(&mut self);
 
-    /// How often somebody has entered, or been elected.
+    /// The number of entries, or of elections.
     fn entries(&self) -> u64;
 
-    /// What is under way.
+    /// The messages under way.
     fn queue(&mut self) -> &mut VecDeque<Event<Self::Message>>;
 }
 
@@ -159,7 +160,7 @@ fn measure<L: Load>(mut load: L) -> Row {
     }
 }
 
-/// What a message costs if its handler only sends it on, in ns.
+/// The cost of a message whose handler only sends it on, in ns.
 fn link_cost<L: Load>(load: &mut L) -> f64 {
     let mut queue = VecDeque::new();
     while queue.len() < 100 {
@@ -171,7 +172,7 @@ fn link_cost<L: Load>(load: &mut L) -> f64 {
     let mut send_on = || {
         if let Some(Event::Arrival { to, sent, message, .. }) = queue.pop_front() {
             out.send(black_box(to), message);
-            post(to, sent, &mut out, &mut queue, |_, _| {});
+            post(to, sent, &mut out, &mut queue);
         }
     };
     best(&[(); 5].map(|()| run_for(Duration::from_millis(5), &mut send_on)))
@@ -194,14 +195,13 @@ fn run_for(time: Duration, mut step: impl FnMut()) -> (u64, Duration) {
     (steps, start.elapsed())
 }
 
-/// Puts what a handler has sent into the queue and tells `set` of timers; says how often it entered
-/// or elected.
+/// Puts the messages of a handler into the queue, and its exit if it entered; returns how often it
+/// entered.
 fn post<M: Message>(
     from: NodeId,
     sent: Time,
     out: &mut Outbox<M>,
     queue: &mut VecDeque<Event<M>>,
-    mut set: impl FnMut(Timer, bool),
 ) -> u64 {
     let mut entries = 0;
     out.drain(|effect| match effect {
@@ -218,35 +218,57 @@ fn post<M: Message>(
             entries += 1;
             queue.push_back(Event::Exit(from));
         }
-        Effect::Elected { .. } => entries += 1,
-        Effect::SetTimer { timer, .. } => set(timer, true),
-        Effect::CancelTimer { timer } => set(timer, false),
         Effect::Nonsense { why, .. } => panic!("nonsense among honest processes: {why}"),
     });
     entries
 }
 
-/// Processes that ask again whenever they have left.
+/// Puts the messages of an election's handler into the queue and calls `set` for its timers;
+/// returns how often it elected.
+fn post_election<M: Message>(
+    from: NodeId,
+    out: &mut ElectionOutbox<M>,
+    queue: &mut VecDeque<Event<M>>,
+    mut set: impl FnMut(Timer, bool),
+) -> u64 {
+    let (sent, mut elections) = (Time::ZERO, 0);
+    out.drain(|effect| match effect {
+        ElectionEffect::Send { to, message } => {
+            queue.push_back(Event::Arrival { from, to, sent, message });
+        }
+        ElectionEffect::Multicast { to, message } => {
+            let arrival = |&to| Event::Arrival { from, to, sent, message: message.clone() };
+            queue.extend(to.iter().map(arrival));
+        }
+        ElectionEffect::Elected { .. } => elections += 1,
+        ElectionEffect::SetTimer { timer, .. } => set(timer, true),
+        ElectionEffect::CancelTimer { timer } => set(timer, false),
+        ElectionEffect::Nonsense { why, .. } => panic!("nonsense among honest processes: {why}"),
+    });
+    elections
+}
+
+/// Processes that request again whenever they have left.
 struct Contenders<M: Mutex> {
     processes: Vec<Process<M>>,
     queue: VecDeque<Event<M::Message>>,
     out: Outbox<M::Message>,
-    /// Who has left and asks next.
-    asking: Vec<NodeId>,
+    /// The processes that have left and request next.
+    requesting: Vec<NodeId>,
     entries: u64,
 }
 
 impl<M: Mutex> Contenders<M> {
     fn new(nodes: u32) -> Self {
         let start = Setup::new(nodes).start::<M>().expect("the defaults suit any number");
-        // Where everybody asking ends in a deadlock, one has to do.
+        // Where requests of all end in a deadlock, one has to do.
         let deadlocks = !M::ABOUT.claims.contains(&Claim::DeadlockFree);
         let contenders = if deadlocks { 1 } else { nodes };
         let mut this = Self {
             processes: start.all().map(|me| Process::new(me, &start)).collect(),
             queue: VecDeque::new(),
             out: Outbox::new(),
-            asking: (0..contenders).map(NodeId).collect(),
+            requesting: (0..contenders).map(NodeId).collect(),
             entries: 0,
         };
         for at in 0..this.processes.len() {
@@ -258,7 +280,7 @@ impl<M: Mutex> Contenders<M> {
 
     fn post(&mut self, from: NodeId) {
         let sent = self.processes[from.index()].time();
-        self.entries += post(from, sent, &mut self.out, &mut self.queue, |_, _| {});
+        self.entries += post(from, sent, &mut self.out, &mut self.queue);
     }
 }
 
@@ -267,18 +289,22 @@ impl<M: Mutex> Load for Contenders<M> {
 
     fn step(&mut self) {
         let out = &mut self.out;
-        let at = if let Some(node) = self.asking.pop() {
+        let at = if let Some(node) = self.requesting.pop() {
             self.processes[node.index()].request(out);
             node
         } else {
-            match self.queue.pop_front().expect("somebody is always inside or waits") {
+            match self
+                .queue
+                .pop_front()
+                .expect("a process is always in the critical section or waits")
+            {
                 Event::Arrival { from, to, sent, message } => {
                     self.processes[to.index()].receive(from, sent, message, out);
                     to
                 }
                 Event::Exit(node) => {
                     self.processes[node.index()].release(out);
-                    self.asking.push(node);
+                    self.requesting.push(node);
                     node
                 }
             }
@@ -299,10 +325,10 @@ impl<M: Mutex> Load for Contenders<M> {
 struct Electors<E: Election> {
     processes: Vec<E>,
     queue: VecDeque<Event<E::Message>>,
-    out: Outbox<E::Message>,
-    /// Which of its timers each process has set.
+    out: ElectionOutbox<E::Message>,
+    /// The timers that each process has set.
     timers: Vec<[bool; TIMERS.len()]>,
-    /// Whose timers are looked at next.
+    /// The process whose timers are looked at next.
     turn: usize,
     /// How many processes are still to start.
     starting: usize,
@@ -317,7 +343,7 @@ impl<E: Election> Electors<E> {
         Self {
             processes: start.all().map(|me| E::new(me, &start)).collect(),
             queue: VecDeque::new(),
-            out: Outbox::new(),
+            out: ElectionOutbox::new(),
             timers: vec![[false; TIMERS.len()]; nodes as usize],
             turn: 0,
             starting: 0,
@@ -361,7 +387,7 @@ impl<E: Election> Load for Electors<E> {
         };
         let timers = &mut self.timers[at];
         let (from, out, queue) = (NodeId::from(at), &mut self.out, &mut self.queue);
-        self.entries += post(from, Time::ZERO, out, queue, |timer, set| {
+        self.entries += post_election(from, out, queue, |timer, set| {
             let which = TIMERS.iter().position(|&known| known == timer);
             timers[which.expect("all timers are listed")] = set;
         });

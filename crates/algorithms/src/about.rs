@@ -1,10 +1,10 @@
-//! What is known of an algorithm: one constant beside each, read by every table, page and driver.
+//! The facts about an algorithm: one constant beside each, read by every table, page and driver.
 
 use std::str::FromStr;
 
 use serde::Serialize;
 
-use crate::{UnknownName, names::by_name};
+use crate::{Costs, Settings, UnknownName, names::by_name};
 
 /// An algorithm's name, claims, costs and options.
 #[derive(Debug, Serialize)]
@@ -15,24 +15,25 @@ pub struct About {
     pub title: &'static str,
     /// Mutual exclusion or election.
     pub kind: Kind,
-    /// How it works at all: `permission`, `token`, `quorum`, `state variables`, `election`.
+    /// The family of algorithms: `permission`, `token`, `quorum`, `state variables`, `election`.
     pub family: &'static str,
-    /// Kept to be found broken; a real node refuses it.
+    /// A negative control: kept to show that the checker finds its fault. A node refuses it.
     pub control: bool,
-    /// What it promises with its default options.
+    /// The properties that it has with its default options.
     pub claims: &'static [Claim],
-    /// What it asks of the links.
+    /// The order that it needs of the links.
     pub links: Links,
-    /// Which fixed structure it needs.
+    /// The fixed structure that it needs.
     pub structure: Structure,
-    /// Of how many others a process keeps something: what its memory grows with.
+    /// The number of other processes of which a process keeps something: what its memory grows
+    /// with.
     pub partners: Partners,
     /// Whether decisions depend on timestamps; a checker may leave the clock out of the state
     /// otherwise.
     pub uses_stamps: bool,
     /// Its variants.
     pub options: &'static [Choice],
-    /// Messages and delays, as formulas in N.
+    /// Messages and delays, each figure once.
     pub costs: Costs,
     /// In which order requests are granted.
     pub order: &'static str,
@@ -42,7 +43,7 @@ pub struct About {
     pub idea: &'static str,
     /// The rules, one each.
     pub rules: &'static [&'static str],
-    /// What is assumed, and what breaks it.
+    /// Its assumptions, and how it fails without them.
     pub known_failures: &'static [&'static str],
 }
 
@@ -60,24 +61,24 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claim {
-    /// EM1: at most one process is inside.
-    Safety,
-    /// EM2, first half: never is everything at rest while somebody waits.
+    /// EM1: at most one process is in the critical section.
+    MutualExclusion,
+    /// EM2, first half: the system is never at rest while a process waits.
     DeadlockFree,
-    /// EM2, second half: nobody waits for ever.
+    /// EM2, second half: no process waits for ever.
     Liveness,
     /// EM3: of two requests ordered by happens-before, the earlier one is granted first.
     Ordering,
-    /// Once a request has reached everyone it was sent to, every other process enters at most once
-    /// before it.
+    /// Once a request has reached every process it was sent to, every other process enters at most
+    /// once before it.
     BoundedBypass,
-    /// The fence grows with every entry.
-    Fence,
+    /// The fencing token grows with every entry.
+    Fencing,
     /// From any state, legitimate or not, it comes to a legitimate one and stays there.
     Convergence,
-    /// E1: a process that takes part has elected nobody, or the right one.
+    /// E1: a process that takes part has elected none, or the right one.
     Agreement,
-    /// E2: in the end everyone alive knows whom.
+    /// E2: in the end every process that is up knows the coordinator.
     Termination,
 }
 
@@ -85,12 +86,12 @@ impl Claim {
     /// The claim's name, as in `--json`.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Safety => "safety",
+            Self::MutualExclusion => "mutual-exclusion",
             Self::DeadlockFree => "deadlock-free",
             Self::Liveness => "liveness",
             Self::Ordering => "ordering",
             Self::BoundedBypass => "bounded-bypass",
-            Self::Fence => "fence",
+            Self::Fencing => "fencing",
             Self::Convergence => "convergence",
             Self::Agreement => "agreement",
             Self::Termination => "termination",
@@ -98,7 +99,7 @@ impl Claim {
     }
 }
 
-/// What an algorithm asks of the links, beyond delivering each message once.
+/// The order that an algorithm needs of the links, beyond delivering each message once.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Links {
@@ -133,7 +134,7 @@ impl FromStr for Links {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Structure {
-    /// Everyone can speak to everyone.
+    /// Every process sends to every other.
     Complete,
     /// A ring in the order of the ids.
     Ring,
@@ -145,13 +146,13 @@ pub enum Structure {
     Sets,
 }
 
-/// With how many others a process has to do at once.
+/// The number of other processes that a process has to do with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Partners {
-    /// A few, however many there are: its neighbours, a coordinator, the last one that asked.
+    /// A few, however many there are: its neighbours, a coordinator, the last requester.
     Few,
-    /// Those of its quorum, and those in whose quorum it is.
+    /// The members of its quorum, and the processes in whose quorum it is.
     Quorum,
     /// All of them.
     All,
@@ -173,17 +174,17 @@ pub struct Choice {
 pub struct Variant {
     /// The value.
     pub name: &'static str,
-    /// What it does.
+    /// Its effect.
     pub meaning: &'static str,
     /// Claims that no longer hold with it: if there are any, it is a negative control.
     pub drops: &'static [Claim],
 }
 
-/// What an option takes beside its named values.
+/// The values that an option takes beside its named ones.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Other {
-    /// Nothing.
+    /// No other value.
     Nothing,
     /// A whole number.
     Number,
@@ -191,24 +192,9 @@ pub enum Other {
     File,
 }
 
-/// Costs as formulas in N, for tables; the simulator measures them.
-#[derive(Debug, Serialize)]
-pub struct Costs {
-    /// Messages per entry with one request at a time.
-    pub light: &'static str,
-    /// Messages per entry when everyone always wants in.
-    pub saturated: &'static str,
-    /// Messages per entry at worst.
-    pub worst: &'static str,
-    /// From request to entry while nobody else wants in, in message latencies T.
-    pub client_delay: &'static str,
-    /// From one exit to the next entry, somebody waiting, in T.
-    pub sync_delay: &'static str,
-}
-
 impl About {
     /// The claims that hold with these settings.
-    pub fn claims_with(&self, settings: &crate::Settings) -> Vec<Claim> {
+    pub fn claims_with(&self, settings: &Settings) -> Vec<Claim> {
         let dropped = self.options.iter().filter_map(|choice| {
             let chosen = settings.get(choice.key)?;
             choice.values.iter().find(|variant| variant.name == chosen)
@@ -217,8 +203,19 @@ impl About {
         self.claims.iter().copied().filter(|claim| !dropped.contains(&claim)).collect()
     }
 
-    /// Whether it is kept to be found broken, by itself or with these settings.
-    pub fn is_control(&self, settings: &crate::Settings) -> bool {
+    /// Whether it comes to a legitimate state from any state: what daemons and flags are for.
+    pub fn is_self_stabilizing(&self) -> bool {
+        self.claims.contains(&Claim::Convergence)
+    }
+
+    /// The costs of so many processes with these settings.
+    pub fn costs_with(&self, nodes: u32, settings: &Settings) -> &Costs {
+        let chosen = settings.resolve(self);
+        self.costs.with(nodes, chosen.as_ref().unwrap_or(settings))
+    }
+
+    /// Whether it is a negative control, by itself or with these settings.
+    pub fn is_control(&self, settings: &Settings) -> bool {
         self.control || self.claims_with(settings).len() < self.claims.len()
     }
 }

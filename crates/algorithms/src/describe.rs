@@ -1,4 +1,4 @@
-//! What a machine or a message says of itself: values under the paper's own names.
+//! The state of a process and the contents of a message as values, under the paper's own names.
 
 use serde::Serialize;
 
@@ -33,6 +33,18 @@ impl Value {
     /// A list of anything that is a value.
     pub fn list<T: Into<Value>>(items: impl IntoIterator<Item = T>) -> Self {
         Self::List(items.into_iter().map(Into::into).collect())
+    }
+
+    /// The same value with other ids of processes: a view numbers its members by their position.
+    pub(crate) fn with_ids(self, id: &dyn Fn(NodeId) -> NodeId) -> Self {
+        match self {
+            Self::Node(node) => Self::Node(id(node)),
+            Self::Stamp(stamp) => Self::Stamp(Stamp::new(stamp.time, id(stamp.node))),
+            Self::List(items) => {
+                Self::List(items.into_iter().map(|item| item.with_ids(id)).collect())
+            }
+            Self::None | Self::Flag(_) | Self::Number(_) | Self::Time(_) | Self::Word(_) => self,
+        }
     }
 
     /// The value as text, `name` giving the names of processes.

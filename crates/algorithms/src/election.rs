@@ -5,43 +5,54 @@ use std::{fmt::Debug, hash::Hash, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Fields, Message, NodeId, Outbox, Start, StartError, UnknownName, names::by_name,
+    About, ElectionOutbox, Fields, Message, NodeId, Start, StartError, UnknownName, names::by_name,
 };
 
 /// One process of an election algorithm: the sibling of [`Mutex`](crate::Mutex), with timers.
 ///
-/// A crashed process receives nothing and fires no timers. One that comes back is a new value, made
-/// by [`new`](Self::new) and told to [`restart`](Self::restart).
+/// A crashed process receives nothing and fires no timers. A process that restarts is a new value,
+/// made by [`new`](Self::new), on which [`restart`](Self::restart) is called.
 pub trait Election: Clone + Debug + Eq + Hash + Send + Sync + Sized + 'static {
-    /// What processes say to each other.
+    /// The messages between processes.
     type Message: Message;
 
     /// Name, costs, claims, options: the algorithm's row in every table.
     const ABOUT: &'static About;
 
-    /// Whether this start suits the algorithm, beyond what [`About`] says of it.
+    /// Whether this start suits the algorithm, beyond what [`About`] declares.
     fn check(_start: &Start) -> Result<(), StartError> {
         Ok(())
+    }
+
+    /// Whether a process that restarts takes over from a coordinator with a lower id. Where it does
+    /// not, E1 allows such a coordinator to stay.
+    fn takes_over(_start: &Start) -> bool {
+        true
     }
 
     /// A process that knows of no election yet, and of no coordinator.
     fn new(me: NodeId, start: &Start) -> Self;
 
-    /// The local client has noticed that the coordinator is gone.
-    fn start(&mut self, out: &mut Outbox<Self::Message>);
+    /// The local client suspects that the coordinator has crashed.
+    fn start(&mut self, out: &mut ElectionOutbox<Self::Message>);
 
-    /// This process is back from a crash, its memory lost.
-    fn restart(&mut self, out: &mut Outbox<Self::Message>) {
+    /// This process has restarted after a crash, its memory lost.
+    fn restart(&mut self, out: &mut ElectionOutbox<Self::Message>) {
         self.start(out);
     }
 
     /// A message arrives from another process.
-    fn receive(&mut self, from: NodeId, message: Self::Message, out: &mut Outbox<Self::Message>);
+    fn receive(
+        &mut self,
+        from: NodeId,
+        message: Self::Message,
+        out: &mut ElectionOutbox<Self::Message>,
+    );
 
     /// A timer that was set has run out.
-    fn timeout(&mut self, timer: Timer, out: &mut Outbox<Self::Message>);
+    fn timeout(&mut self, timer: Timer, out: &mut ElectionOutbox<Self::Message>);
 
-    /// Whom this process takes for the coordinator; none while it is undecided.
+    /// The coordinator, as far as this process knows; none while it is undecided.
     fn coordinator(&self) -> Option<NodeId>;
 
     /// Whether it takes part in an election that it does not yet know to be over.
@@ -55,17 +66,20 @@ pub trait Election: Clone + Debug + Eq + Hash + Send + Sync + Sized + 'static {
 /// never fires one that was replaced or cancelled.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub enum Timer {
-    /// Some other process to answer.
+    /// Another process to answer.
     Answer,
-    /// The elected one to announce itself.
+    /// The elected process to announce itself.
     Announcement,
     /// The next look for others, or after the coordinator.
     Look,
+    /// The next process on the ring to acknowledge what was passed to it. (Repairs.)
+    Acknowledgement,
 }
 
 impl Timer {
     /// Every timer.
-    pub const ALL: &'static [Self] = &[Self::Answer, Self::Announcement, Self::Look];
+    pub const ALL: &'static [Self] =
+        &[Self::Answer, Self::Announcement, Self::Look, Self::Acknowledgement];
 
     /// The name in one word, for traces and tables.
     pub fn word(self) -> &'static str {
@@ -73,6 +87,7 @@ impl Timer {
             Self::Answer => "answer",
             Self::Announcement => "announcement",
             Self::Look => "look",
+            Self::Acknowledgement => "acknowledgement",
         }
     }
 }

@@ -4,6 +4,6 @@ mod bully;
 mod chang_roberts;
 mod invitation;
 
-pub use bully::Bully;
-pub use chang_roberts::ChangRoberts;
-pub use invitation::{Group, Invitation};
+pub use bully::{Bully, BullyMessage};
+pub use chang_roberts::{ChangRoberts, ChangRobertsMessage};
+pub use invitation::{Group, Invitation, InvitationMessage};

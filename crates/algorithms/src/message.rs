@@ -1,4 +1,4 @@
-//! What every message type must be able to do.
+//! The trait of all message types.
 
 use std::{fmt::Debug, hash::Hash};
 
@@ -15,7 +15,7 @@ pub trait Message:
     /// count it.
     fn kind(&self) -> &'static str;
 
-    /// What it carries, under the paper's names.
+    /// Its contents, under the paper's names.
     fn fields(&self) -> Fields {
         Fields::new()
     }
@@ -24,6 +24,6 @@ pub trait Message:
     fn times(&mut self, _visit: &mut dyn FnMut(&mut Time)) {}
 
     /// Gives every process it names its new name, where
-    /// [`Mutex::is_symmetric`](crate::Mutex::is_symmetric) allows it.
+    /// [`Inspect::is_symmetric`](crate::Inspect::is_symmetric) allows it.
     fn rename(&mut self, _renaming: &Renaming) {}
 }

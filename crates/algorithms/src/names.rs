@@ -1,22 +1,22 @@
-//! What goes by a name on command lines, in scripts and in files: one list for all readers.
+//! Values that have a name on command lines, in scripts and in files: one list for all readers.
 
 use std::fmt;
 
-/// A name that is none of those that there are.
+/// An unknown name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UnknownName {
-    /// What was to be named.
+    /// The kind of value.
     pub what: &'static str,
-    /// What was given instead.
+    /// The name that was given.
     pub name: String,
-    /// The names that there are.
+    /// The known names.
     pub known: Vec<&'static str>,
 }
 
 impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, name, known } = self;
-        write!(f, "there is no {what} `{name}`; there are {}", known.join(", "))
+        write!(f, "unknown {what} `{name}`; known: {}", known.join(", "))
     }
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use crate::{Links, QuorumKind, Timer, Topology};
 
     #[test]
-    fn every_name_is_read_as_what_it_names() {
+    fn every_name_is_parsed_to_its_value() {
         for &kind in QuorumKind::ALL {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
@@ -59,10 +59,10 @@ mod tests {
     }
 
     #[test]
-    fn another_name_is_refused_with_those_that_there_are() {
+    fn an_unknown_name_is_refused_with_the_known_ones() {
         let refused = "grids".parse::<QuorumKind>().unwrap_err().to_string();
-        let known = "there are grid, plane, majority, tree";
-        assert_eq!(refused, format!("there is no kind of quorums `grids`; {known}"));
+        let known = "known: grid, plane, majority, tree";
+        assert_eq!(refused, format!("unknown kind of quorums `grids`; {known}"));
         for shape in ["", "kary:", "kary:0", "kary:-1", "kary:x", "Line", "edges"] {
             let refused = shape.parse::<Topology>().unwrap_err().to_string();
             assert!(refused.contains(&format!("`{shape}`")), "{refused}");

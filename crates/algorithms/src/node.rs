@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// The place of this process in an array with one element per process.
+    /// The index of this process in an array with one element per process.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -45,7 +45,7 @@ impl NodeSet {
         Self::default()
     }
 
-    /// Adds a process; says whether it is new.
+    /// Adds a process; true if it is new.
     pub fn insert(&mut self, node: NodeId) -> bool {
         let (word, bit) = (node.index() / 64, 1 << (node.index() % 64));
         if self.words.len() <= word {
@@ -56,7 +56,7 @@ impl NodeSet {
         new
     }
 
-    /// Takes a process out; says whether it was in.
+    /// Removes a process; true if it was in the set.
     pub fn remove(&mut self, node: NodeId) -> bool {
         let (word, bit) = (node.index() / 64, 1 << (node.index() % 64));
         let Some(bits) = self.words.get_mut(word) else { return false };
@@ -78,7 +78,7 @@ impl NodeSet {
         self.words.iter().map(|bits| bits.count_ones() as usize).sum()
     }
 
-    /// Whether nobody is in the set.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -92,7 +92,7 @@ impl NodeSet {
         Some(node)
     }
 
-    /// Takes everybody out and keeps the memory for the next use.
+    /// Removes all processes and keeps the memory for the next use.
     pub fn clear(&mut self) {
         self.words.clear();
     }

@@ -1,12 +1,12 @@
 //! A machine with its Lamport clock: what every driver drives.
 
-use crate::{Fence, Mutex, NodeId, Outbox, Phase, Renaming, Stamp, Start, Time};
+use crate::{FencingToken, Mutex, NodeId, Outbox, Phase, Renaming, Stamp, Start, Time};
 
-/// One process: a machine and the one clock that serves timestamps, ordering and fence.
+/// One process: a machine and the one clock that serves timestamps, ordering and fencing.
 ///
 /// The clock steps at each request and rises above the clock of everything that arrives. That is
 /// all that Lamport's condition needs here: along every chain of messages it grows, and no two
-/// requests of a process have the same stamp. Events that nobody compares share a reading, which
+/// requests of a process have the same stamp. Events that are never compared share a reading, which
 /// keeps a checker's state space small.
 ///
 /// A driver sends every message with [`time`](Self::time) as it is after the call.
@@ -49,15 +49,15 @@ impl<M: Mutex> Process<M> {
         self.machine.begin(out);
     }
 
-    /// The local client asks; the fence if it is inside at once.
+    /// The local client requests; returns the fencing token if it enters at once.
     ///
     /// # Panics
     ///
-    /// If the client has asked already or is inside: a mistake of the driver.
-    pub fn request(&mut self, out: &mut Outbox<M::Message>) -> Option<Fence> {
+    /// If the client is requesting or in the critical section: an error of the driver.
+    pub fn request(&mut self, out: &mut Outbox<M::Message>) -> Option<FencingToken> {
         let phase = self.machine.phase();
         assert!(
-            phase == Phase::Outside,
+            phase == Phase::Idle,
             "process {} requests while it is {}; one request at a time",
             self.me,
             phase.word()
@@ -67,36 +67,37 @@ impl<M: Mutex> Process<M> {
         self.fence_if_entered(out)
     }
 
-    /// A message arrives that was sent at `sent`; the fence if that lets the client in.
+    /// A message arrives that was sent at `sent`; returns the fencing token if the client enters by
+    /// it.
     pub fn receive(
         &mut self,
         from: NodeId,
         sent: Time,
         message: M::Message,
         out: &mut Outbox<M::Message>,
-    ) -> Option<Fence> {
+    ) -> Option<FencingToken> {
         let stamped = self.machine.carries_clock(Some(&message));
         if stamped {
             self.rise_above(sent);
         }
         self.machine.receive(from, message, out);
         if stamped && !out.refused() {
-            self.machine.heard(from, sent, out);
+            self.machine.observed(from, sent, out);
         }
         self.fence_if_entered(out)
     }
 
-    /// A message of the application arrives; it is none of the algorithm's, but it carries the
-    /// clock.
-    pub fn hear(
+    /// A message of the application arrives, which carries the clock too; returns the fencing token
+    /// if the client enters by it.
+    pub fn observe(
         &mut self,
         from: NodeId,
         sent: Time,
         out: &mut Outbox<M::Message>,
-    ) -> Option<Fence> {
+    ) -> Option<FencingToken> {
         if self.machine.carries_clock(None) {
             self.rise_above(sent);
-            self.machine.heard(from, sent, out);
+            self.machine.observed(from, sent, out);
         }
         self.fence_if_entered(out)
     }
@@ -105,16 +106,32 @@ impl<M: Mutex> Process<M> {
     ///
     /// # Panics
     ///
-    /// If the client is not inside: a mistake of the driver.
+    /// If the client is not in the critical section: an error of the driver.
     pub fn release(&mut self, out: &mut Outbox<M::Message>) {
         let phase = self.machine.phase();
         assert!(
-            phase == Phase::Inside,
-            "process {} releases while it is {}; only who is inside can leave",
+            phase == Phase::InCs,
+            "process {} releases while it is {}; only a process in the critical section can",
             self.me,
             phase.word()
         );
         self.machine.release(out);
+    }
+
+    /// Lets a repair change the machine by a hook of [`Inspect`](crate::Inspect).
+    pub(crate) fn repair(&mut self, change: impl FnOnce(&mut M)) {
+        change(&mut self.machine);
+    }
+
+    /// Gives the process its id on a ring that has closed over a gap.
+    pub(crate) fn close_ring(&mut self, me: NodeId, start: &Start) {
+        self.me = me;
+        self.machine.close_ring(me, start);
+    }
+
+    /// A process around a machine, its clock at this reading.
+    pub(crate) fn with_machine(me: NodeId, time: Time, machine: M) -> Self {
+        Self { me, time, machine }
     }
 
     /// Shifts or maps every clock reading of the process, its messages' readings being mapped
@@ -125,7 +142,7 @@ impl<M: Mutex> Process<M> {
     }
 
     /// Gives this process and all in its state their new names, its messages' being renamed alike.
-    /// For checkers, where [`Mutex::is_symmetric`] allows it.
+    /// For checkers, where [`Inspect::is_symmetric`](crate::Inspect::is_symmetric) allows it.
     pub fn rename(&mut self, renaming: &Renaming) {
         self.me = renaming.of(self.me);
         self.machine.rename(renaming);
@@ -135,7 +152,7 @@ impl<M: Mutex> Process<M> {
         self.time = self.time.max(sent.next());
     }
 
-    fn fence_if_entered(&self, out: &Outbox<M::Message>) -> Option<Fence> {
-        out.entered().then_some(Fence(self.time))
+    fn fence_if_entered(&self, out: &Outbox<M::Message>) -> Option<FencingToken> {
+        out.entered().then_some(FencingToken(self.time))
     }
 }

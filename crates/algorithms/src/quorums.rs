@@ -1,8 +1,8 @@
 //! Quorums: for every process a set of processes whose votes it needs, any two of which meet.
 //!
-//! Maekawa asks four things of them: everyone is in its own quorum, any two quorums meet, all are
-//! of one size, and everyone is in as many as everyone else. The first two make the algorithm safe,
-//! the others fair; [`Quorums::faults`] says which of them are broken, and by whom.
+//! Maekawa (1985) asks four things of them: every process is in its own quorum, any two
+//! quorums meet, all are of one size, and every process is in as many as every other. The first two
+//! make the algorithm safe, the others fair; [`Quorums::violations`] lists those that are violated.
 
 mod check;
 mod field;
@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 use crate::{NodeId, Renaming, StartError, UnknownName, names::by_name};
 
-pub use check::QuorumFault;
+pub use check::QuorumViolation;
 
 /// A quorum for every process, each sorted and with the process itself in it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -23,7 +23,7 @@ pub struct Quorums {
     of: Vec<Vec<NodeId>>,
 }
 
-/// Which quorums to build.
+/// The kinds of quorums that can be built.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum QuorumKind {
     /// Row and column in a square.
@@ -86,8 +86,8 @@ impl Quorums {
         Ok(Self { of })
     }
 
-    /// These quorums, the first that of process 0. Members must exist; whether they are good
-    /// quorums is for [`faults`](Self::faults) to say.
+    /// These quorums, the first that of process 0. Members must exist; whether they are
+    /// quorums at all, [`violations`](Self::violations) finds out.
     pub fn from_sets(mut sets: Vec<Vec<NodeId>>) -> Result<Self, StartError> {
         let nodes = sets.len();
         for (me, set) in sets.iter_mut().enumerate() {
@@ -108,12 +108,12 @@ impl Quorums {
         &self.of[node.index()]
     }
 
-    /// Whether `member` is in the quorum of `node`; nobody outside the system is in any.
+    /// Whether `member` is in the quorum of `node`; an unknown process is in none.
     pub fn contains(&self, node: NodeId, member: NodeId) -> bool {
         self.of.get(node.index()).is_some_and(|quorum| quorum.binary_search(&member).is_ok())
     }
 
-    /// Whether everyone has the same quorum under the new names.
+    /// Whether every process has the same quorum under the new names.
     pub(crate) fn is_kept_by(&self, renaming: &Renaming) -> bool {
         (0..self.nodes()).map(NodeId).all(|node| {
             let (old, new) = (self.of(node), self.of(renaming.of(node)));

@@ -7,7 +7,8 @@ use crate::{NodeId, NodeSet, Stamp};
 pub struct Renaming(Vec<NodeId>);
 
 impl Renaming {
-    /// The new name of each process, in the order of the old ones; none if that is no permutation.
+    /// The new name of each process, in the order of the old ones; none if that is not a
+    /// permutation.
     pub fn new(names: Vec<NodeId>) -> Option<Self> {
         let taken: NodeSet =
             names.iter().copied().filter(|name| name.index() < names.len()).collect();

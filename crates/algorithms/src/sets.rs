@@ -1,4 +1,5 @@
-//! Sanders' sets: whom a process asks before it enters, and whom it tells when it leaves.
+//! Sanders' sets: the processes of which a process requests permission before it enters, and those
+//! that it informs when it leaves.
 //!
 //! As a text file, one line per process, in any order, `#` beginning a comment:
 //!
@@ -17,51 +18,52 @@ use std::fmt;
 
 use crate::{NodeId, Quorums, Setup, StartError};
 
+pub use parse::{LineError, ParseSetsError};
+
 /// The request set and the inform set of every process.
 ///
-/// What is built has these properties: everyone is in its own inform set, and every inform set is
-/// part of the request set. Whether the sets keep two processes apart is for
-/// [`check`](Self::check) to say.
+/// Every process is in its own inform set, and every inform set is part of the request set. Whether
+/// the sets exclude any two processes, [`check`](Self::check) finds out.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SetsOf {
-    /// Whom process `i` asks, sorted.
+    /// The request set of process `i`, sorted.
     request: Vec<Vec<NodeId>>,
-    /// Whom process `i` tells, sorted.
+    /// The inform set of process `i`, sorted.
     inform: Vec<Vec<NodeId>>,
-    /// How many processes tell process `i`: the size of its status set.
+    /// How many processes inform process `i`: the size of its status set.
     informants: Vec<u32>,
-    /// How many of those whom process `i` asks can make it wait.
+    /// How many arbiters in the request set of process `i` can make it wait.
     arbiters: Vec<u32>,
 }
 
 /// Why sets are refused. Nothing was built.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SetsFault {
-    /// The inform sets of these two do not meet, and they do not ask each other.
+pub enum SetsError {
+    /// The inform sets of these two do not meet, and they are not in each other's request sets.
     Apart(NodeId, NodeId),
     /// This process is not in its own inform set.
     NotInOwn(NodeId),
-    /// The first tells the second without having asked it.
-    ToldUnasked(NodeId, NodeId),
-    /// The first has the second in a set, which does not exist.
+    /// The first informs the second, which is not in its request set.
+    NotRequested(NodeId, NodeId),
+    /// The first has the second, an unknown process, in a set.
     Stranger(NodeId, NodeId),
 }
 
-impl fmt::Display for SetsFault {
+impl fmt::Display for SetsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Apart(a, b) => write!(
                 f,
-                "processes {a} and {b} could be inside together: their inform sets share nobody, \
-                 and they do not both ask the other"
+                "processes {a} and {b} could be in the critical section together: their inform \
+                 sets have no process in common, and they are not in each other's request sets"
             ),
             Self::NotInOwn(node) => {
                 write!(f, "process {node} is not in its own inform set; it must be")
             }
-            Self::ToldUnasked(node, told) => write!(
+            Self::NotRequested(node, other) => write!(
                 f,
-                "process {told} is in the inform set of process {node} but not in its request set; \
-                 an inform set must be part of the request set"
+                "process {other} is in the inform set of process {node} but not in its request \
+                 set; an inform set must be part of the request set"
             ),
             Self::Stranger(node, stranger) => write!(
                 f,
@@ -71,11 +73,11 @@ impl fmt::Display for SetsFault {
     }
 }
 
-impl std::error::Error for SetsFault {}
+impl std::error::Error for SetsError {}
 
-impl From<SetsFault> for StartError {
-    fn from(fault: SetsFault) -> Self {
-        Self::new(fault.to_string())
+impl From<SetsError> for StartError {
+    fn from(error: SetsError) -> Self {
+        Self::new(error.to_string())
     }
 }
 
@@ -91,7 +93,7 @@ impl SetsOf {
     pub fn new(
         mut request: Vec<Vec<NodeId>>,
         mut inform: Vec<Vec<NodeId>>,
-    ) -> Result<Self, SetsFault> {
+    ) -> Result<Self, SetsError> {
         assert_eq!(request.len(), inform.len(), "a request set and an inform set per process");
         for set in request.iter_mut().chain(&mut inform) {
             set.sort_unstable();
@@ -101,8 +103,8 @@ impl SetsOf {
         let mut sets = Self { request, inform, informants: Vec::new(), arbiters: Vec::new() };
         for node in sets.all() {
             sets.check_form(node)?;
-            for told in sets.informed_by(node) {
-                informants[told.index()] += 1;
+            for informed in sets.informed_by(node) {
+                informants[informed.index()] += 1;
             }
         }
         sets.informants = informants;
@@ -110,12 +112,12 @@ impl SetsOf {
         Ok(sets)
     }
 
-    /// Ask everyone, tell nobody else: Ricart-Agrawala.
+    /// Every process requests of all and informs itself only: Ricart-Agrawala.
     pub fn ricart_agrawala(nodes: u32) -> Result<Self, StartError> {
         if u64::from(nodes).pow(2) > MEMBERS_AT_MOST {
             return Err(StartError::new(format!(
-                "{nodes} request sets of everyone are more than the {MEMBERS_AT_MOST} members that \
-                 are kept; take fewer processes or smaller sets"
+                "{nodes} request sets of all processes are more than the {MEMBERS_AT_MOST} members \
+                 that are kept; take fewer processes or smaller sets"
             )));
         }
         let everyone: Vec<_> = (0..nodes).map(NodeId).collect();
@@ -123,28 +125,26 @@ impl SetsOf {
         Ok(Self::new(vec![everyone; nodes as usize], inform)?)
     }
 
-    /// Ask and tell the quorum: Maekawa.
-    pub fn maekawa(quorums: &Quorums) -> Result<Self, SetsFault> {
+    /// Every process requests of its quorum and informs it: Maekawa.
+    pub fn maekawa(quorums: &Quorums) -> Result<Self, SetsError> {
         let sets: Vec<_> = (0..quorums.nodes()).map(|me| quorums.of(NodeId(me)).to_vec()).collect();
         Self::new(sets.clone(), sets)
     }
 
-    /// Ask and tell the coordinator: central.
-    pub fn central(nodes: u32, coordinator: NodeId) -> Result<Self, SetsFault> {
+    /// Every process requests of the coordinator and informs it: central.
+    pub fn central(nodes: u32, coordinator: NodeId) -> Result<Self, SetsError> {
         let sets: Vec<_> = (0..nodes).map(|me| vec![NodeId(me), coordinator]).collect();
         Self::new(sets.clone(), sets)
     }
 
-    /// The sets that a setup asks for by name, or those that it brings.
+    /// The sets that a setup names, or those that it brings.
     pub(crate) fn of_setup(setup: &Setup, name: &str) -> Result<Self, StartError> {
         let sets = match name {
             "ricart-agrawala" => Self::ricart_agrawala(setup.nodes)?,
             "maekawa" => Self::maekawa(&Quorums::new(setup.quorums, setup.nodes)?)?,
             "central" => Self::central(setup.nodes, setup.coordinator)?,
             file => setup.sets.clone().ok_or_else(|| {
-                StartError::new(format!(
-                    "the sets are those of the file `{file}`, which is not read"
-                ))
+                StartError::new(format!("the sets of the file `{file}` are missing"))
             })?,
         };
         if sets.nodes() == setup.nodes {
@@ -162,70 +162,70 @@ impl SetsOf {
         NodeId::from(self.request.len()).0
     }
 
-    /// Whom this process asks, sorted.
+    /// The request set of this process, sorted.
     pub fn request(&self, node: NodeId) -> &[NodeId] {
         &self.request[node.index()]
     }
 
-    /// Whom this process tells, sorted.
+    /// The inform set of this process, sorted.
     pub fn inform(&self, node: NodeId) -> &[NodeId] {
         &self.inform[node.index()]
     }
 
-    /// Whether `node` asks `other`; nobody outside the system asks anybody.
-    pub fn asks(&self, node: NodeId, other: NodeId) -> bool {
+    /// Whether `other` is in the request set of `node`; an unknown process has an empty one.
+    pub fn requests(&self, node: NodeId, other: NodeId) -> bool {
         self.request.get(node.index()).is_some_and(|set| set.binary_search(&other).is_ok())
     }
 
-    /// Whether `node` tells `other`; nobody outside the system tells anybody.
-    pub fn tells(&self, node: NodeId, other: NodeId) -> bool {
+    /// Whether `other` is in the inform set of `node`; an unknown process has an empty one.
+    pub fn informs(&self, node: NodeId, other: NodeId) -> bool {
         self.inform.get(node.index()).is_some_and(|set| set.binary_search(&other).is_ok())
     }
 
-    /// Whether the sets keep any two processes apart, which is so if their inform sets meet or each
-    /// asks the other; if not, the first two that they do not.
-    pub fn check(&self) -> Result<(), SetsFault> {
+    /// Whether the sets exclude any two processes (Sanders' condition): their inform sets meet, or
+    /// each is in the request set of the other. The error names the first two for which that fails.
+    pub fn check(&self) -> Result<(), SetsError> {
         let mut pairs = self.all().flat_map(|a| (0..a.0).map(move |b| (NodeId(b), a)));
         let apart = pairs.find(|&(a, b)| {
-            let ask_each_other = self.asks(a, b) && self.asks(b, a);
-            !ask_each_other && !self.inform(a).iter().any(|&told| self.tells(b, told))
+            let request_each_other = self.requests(a, b) && self.requests(b, a);
+            !request_each_other && !self.inform(a).iter().any(|&common| self.informs(b, common))
         });
-        apart.map_or(Ok(()), |(a, b)| Err(SetsFault::Apart(a, b)))
+        apart.map_or(Ok(()), |(a, b)| Err(SetsError::Apart(a, b)))
     }
 
-    /// Whether anybody but `arbiter` could make `node` wait.
+    /// Whether an arbiter other than `arbiter` could make `node` wait.
     pub(crate) fn can_wait_for_others(&self, node: NodeId, arbiter: NodeId) -> bool {
-        let one = u32::from(self.asks(node, arbiter) && self.can_delay(arbiter, node));
+        let one = u32::from(self.requests(node, arbiter) && self.can_delay(arbiter, node));
         self.arbiters[node.index()] > one
     }
 
-    /// Whether anybody but `arbiter` and `node` itself keeps account of `node`.
+    /// Whether a process other than `arbiter` and `node` itself keeps account of `node`.
     pub(crate) fn is_counted_by_others(&self, node: NodeId, arbiter: NodeId) -> bool {
-        let known = 1 + usize::from(arbiter != node && self.tells(node, arbiter));
+        let known = 1 + usize::from(arbiter != node && self.informs(node, arbiter));
         self.inform(node).len() > known
     }
 
     fn count_arbiters(&self, node: NodeId) -> u32 {
-        let arbiters = self.request(node).iter().filter(|&&asked| self.can_delay(asked, node));
+        let arbiters = self.request(node).iter().filter(|&&arbiter| self.can_delay(arbiter, node));
         NodeId::from(arbiters.count()).0
     }
 
-    /// Whether somebody other than `node` tells `arbiter`, so that it may have to keep `node`
+    /// Whether a process other than `node` informs `arbiter`, so that it may have to keep `node`
     /// waiting.
     fn can_delay(&self, arbiter: NodeId, node: NodeId) -> bool {
-        self.informants[arbiter.index()] > u32::from(self.tells(node, arbiter))
+        self.informants[arbiter.index()] > u32::from(self.informs(node, arbiter))
     }
 
-    fn check_form(&self, node: NodeId) -> Result<(), SetsFault> {
+    fn check_form(&self, node: NodeId) -> Result<(), SetsError> {
         let members = self.request(node).iter().chain(self.inform(node));
         if let Some(&stranger) = members.max().filter(|member| member.0 >= self.nodes()) {
-            return Err(SetsFault::Stranger(node, stranger));
+            return Err(SetsError::Stranger(node, stranger));
         }
-        if !self.tells(node, node) {
-            return Err(SetsFault::NotInOwn(node));
+        if !self.informs(node, node) {
+            return Err(SetsError::NotInOwn(node));
         }
-        let unasked = self.informed_by(node).find(|&told| !self.asks(node, told));
-        unasked.map_or(Ok(()), |told| Err(SetsFault::ToldUnasked(node, told)))
+        let unrequested = self.informed_by(node).find(|&other| !self.requests(node, other));
+        unrequested.map_or(Ok(()), |other| Err(SetsError::NotRequested(node, other)))
     }
 
     fn informed_by(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {

@@ -1,4 +1,4 @@
-//! How a system starts: who takes part, on which structure, where the token is, which variant runs.
+//! How a system starts: its processes, structure, first holder and variant.
 
 use std::{
     fmt,
@@ -11,18 +11,18 @@ use crate::{
     About, Choice, Mutex, NodeId, Other, QuorumKind, Quorums, SetsOf, Structure, Topology, Tree,
 };
 
-/// What a user asks for; [`Setup::start`] turns it into a [`Start`] or says why not.
+/// A system as a user describes it; [`Setup::start`] turns it into a [`Start`].
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// How many processes contend.
     pub nodes: u32,
-    /// Who has the token, or would be granted first.
+    /// The process that has the token, or would be granted first.
     pub holder: NodeId,
-    /// Whether the holder begins inside.
-    pub inside: bool,
-    /// Who coordinates, where somebody does and is one of the contenders.
+    /// Whether the holder begins in the critical section.
+    pub in_cs: bool,
+    /// The coordinator, where there is one and it is one of the contenders.
     pub coordinator: NodeId,
-    /// Who is down from the beginning. (Elections.)
+    /// The processes that are down from the beginning. (Elections.)
     pub crashed: Vec<NodeId>,
     /// `--with KEY=VALUE`.
     pub settings: Settings,
@@ -42,7 +42,7 @@ impl Setup {
         Self {
             nodes,
             holder: NodeId(0),
-            inside: false,
+            in_cs: false,
             coordinator: NodeId(0),
             crashed: Vec::new(),
             settings: Settings::default(),
@@ -67,11 +67,38 @@ impl Setup {
         Ok(start)
     }
 
+    /// The start of a mutual exclusion algorithm on the given structure, or on the
+    /// [`fallback`](Self::fallback) if that has no form for this number of processes.
+    pub fn start_or_fall_back<M: Mutex>(&self) -> Result<Start, StartError> {
+        self.start::<M>().or_else(|_| self.fallback().start::<M>())
+    }
+
+    /// The same on structures that exist for every number of processes: quorums of a grid, a binary
+    /// tree instead of given edges, Ricart-Agrawala's sets instead of given ones.
+    #[must_use]
+    pub fn fallback(&self) -> Self {
+        let mut setup = self.clone();
+        setup.quorums = QuorumKind::Grid;
+        if matches!(setup.topology, Topology::Edges(_)) {
+            setup.topology = Topology::Binary;
+        }
+        if setup.sets.take().is_some() {
+            setup.settings.set("sets", "ricart-agrawala");
+        }
+        setup
+    }
+
     /// The start of an election.
     pub fn start_election<E: crate::Election>(&self) -> Result<Start, StartError> {
         let start = self.build(E::ABOUT)?;
         E::check(&start)?;
         Ok(start)
+    }
+
+    /// How many processes there are: those that contend, and a dedicated coordinator.
+    pub fn processes(&self, about: &About) -> u32 {
+        let settings = self.settings.resolve(about);
+        self.nodes + u32::from(settings.is_ok_and(|settings| settings.has_dedicated_coordinator()))
     }
 
     fn build(&self, about: &'static About) -> Result<Start, StartError> {
@@ -90,8 +117,7 @@ impl Setup {
             }
         }
         let settings = self.settings.resolve(about)?;
-        // A dedicated coordinator is a process more, so that as many contend as the user asked for.
-        let dedicated = settings.get("coordinator") == Some("dedicated");
+        let dedicated = settings.has_dedicated_coordinator();
         let tree = match about.structure {
             Structure::Tree => Some(Shared::new(Tree::new(&self.topology, self.nodes)?)),
             Structure::Complete | Structure::Ring | Structure::Quorums | Structure::Sets => None,
@@ -102,7 +128,7 @@ impl Setup {
         };
         let sets = match about.structure {
             Structure::Sets => {
-                let name = settings.get("sets").expect("who declares sets declares the option");
+                let name = settings.get("sets").expect("an algorithm on sets declares the option");
                 Some(Shared::new(SetsOf::of_setup(self, name)?))
             }
             Structure::Complete | Structure::Ring | Structure::Tree | Structure::Quorums => None,
@@ -111,7 +137,7 @@ impl Setup {
             contenders: self.nodes,
             processes: self.nodes + u32::from(dedicated),
             holder: self.holder,
-            inside: self.inside,
+            in_cs: self.in_cs,
             coordinator: if dedicated { NodeId(self.nodes) } else { self.coordinator },
             crashed: self.crashed.iter().copied().collect(),
             settings,
@@ -129,7 +155,7 @@ pub struct Start {
     contenders: u32,
     processes: u32,
     holder: NodeId,
-    inside: bool,
+    in_cs: bool,
     coordinator: NodeId,
     crashed: crate::NodeSet,
     settings: Settings,
@@ -143,24 +169,25 @@ pub struct Start {
 #[derive(Debug)]
 struct Round {
     order: Vec<NodeId>,
-    /// Where each stands.
-    places: Vec<usize>,
+    /// The position of each process on the ring.
+    positions: Vec<usize>,
 }
 
 impl Round {
     fn new(order: &[NodeId], nodes: u32) -> Result<Shared<Self>, StartError> {
-        let mut places = vec![usize::MAX; nodes as usize];
-        for (place, node) in order.iter().enumerate() {
-            match places.get_mut(node.index()) {
-                Some(free) if *free == usize::MAX => *free = place,
+        let mut positions = vec![usize::MAX; nodes as usize];
+        for (index, node) in order.iter().enumerate() {
+            match positions.get_mut(node.index()) {
+                Some(free) if *free == usize::MAX => *free = index,
                 Some(_) | None => break,
             }
         }
-        if order.len() != places.len() || places.contains(&usize::MAX) {
-            let text = format!("a ring of {} in which not each of {nodes} stands", order.len());
+        if order.len() != positions.len() || positions.contains(&usize::MAX) {
+            let text =
+                format!("a ring of {} that does not have each of {nodes} processes", order.len());
             return Err(StartError::new(format!("{text} once; name every process once")));
         }
-        Ok(Shared::new(Self { order: order.to_vec(), places }))
+        Ok(Shared::new(Self { order: order.to_vec(), positions }))
     }
 }
 
@@ -185,19 +212,19 @@ impl Start {
         self.all().filter(move |&node| node != me)
     }
 
-    /// Who has the token, or would be granted first.
+    /// The process that has the token, or would be granted first.
     pub fn holder(&self) -> NodeId {
         self.holder
     }
 
-    /// Whether this process begins inside.
-    pub fn is_inside(&self, me: NodeId) -> bool {
-        self.inside && me == self.holder
+    /// Whether this process begins in the critical section.
+    pub fn is_in_cs(&self, me: NodeId) -> bool {
+        self.in_cs && me == self.holder
     }
 
-    /// Whether anybody begins inside.
-    pub fn inside(&self) -> Option<NodeId> {
-        self.inside.then_some(self.holder)
+    /// The process that begins in the critical section, if one does.
+    pub fn in_cs(&self) -> Option<NodeId> {
+        self.in_cs.then_some(self.holder)
     }
 
     /// The coordinator, where there is one.
@@ -215,27 +242,27 @@ impl Start {
         self.round(me, 1)
     }
 
-    /// The process whose successor this one is.
+    /// The previous process on the ring, closed over those that are down.
     pub fn predecessor(&self, me: NodeId) -> NodeId {
         self.round(me, self.processes - 1)
     }
 
-    /// The first that is up when one goes round by so many places at a time; else the same.
+    /// The first that is up when one goes round by so many positions at a time; else `me`.
     fn round(&self, me: NodeId, stride: u32) -> NodeId {
         let mut next = me;
         loop {
-            next = self.placed(next, stride);
+            next = self.after(next, stride);
             if next == me || !self.is_crashed(next) {
                 return next;
             }
         }
     }
 
-    fn placed(&self, from: NodeId, stride: u32) -> NodeId {
-        let after = |place: usize| (place + stride as usize) % self.processes as usize;
+    fn after(&self, from: NodeId, stride: u32) -> NodeId {
+        let after = |index: usize| (index + stride as usize) % self.processes as usize;
         match &self.ring {
             None => NodeId::from(after(from.index())),
-            Some(ring) => ring.order[after(ring.places[from.index()])],
+            Some(ring) => ring.order[after(ring.positions[from.index()])],
         }
     }
 
@@ -259,7 +286,7 @@ impl Start {
     ///
     /// If the algorithm does not declare that it needs one.
     pub fn tree(&self) -> &Shared<Tree> {
-        self.tree.as_ref().expect("an algorithm that asks for a tree declares it")
+        self.tree.as_ref().expect("an algorithm on a tree declares it")
     }
 
     /// The quorums.
@@ -268,7 +295,7 @@ impl Start {
     ///
     /// If the algorithm does not declare that it needs them.
     pub fn quorums(&self) -> &Shared<Quorums> {
-        self.quorums.as_ref().expect("an algorithm that asks for quorums declares it")
+        self.quorums.as_ref().expect("an algorithm on quorums declares it")
     }
 
     /// Sanders' sets, if the algorithm declares that it needs them.
@@ -329,7 +356,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Sets an option; a later value replaces an earlier one.
+    /// Sets an option; a later value repositions an earlier one.
     pub fn set(&mut self, key: &str, value: &str) {
         self.0.retain(|(known, _)| known != key);
         self.0.push((key.to_owned(), value.to_owned()));
@@ -345,8 +372,13 @@ impl Settings {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
+    /// A dedicated coordinator is a process more, so that `nodes` processes contend.
+    fn has_dedicated_coordinator(&self) -> bool {
+        self.get("coordinator") == Some("dedicated")
+    }
+
     /// Fills in the defaults of an algorithm's options and refuses what it does not know.
-    fn resolve(&self, about: &About) -> Result<Self, StartError> {
+    pub(crate) fn resolve(&self, about: &About) -> Result<Self, StartError> {
         for (key, value) in self.iter() {
             let choice =
                 about.options.iter().find(|choice| choice.key == key).ok_or_else(|| {
@@ -405,7 +437,7 @@ impl Choice {
     }
 }
 
-/// Why a system cannot start as asked. Nothing was made; the text says what would be right.
+/// Why a system cannot start as described, and what would be right. Nothing was made.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StartError(String);
 
@@ -441,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_in_which_not_everyone_stands_once_is_refused() {
+    fn a_ring_without_every_process_once_is_refused() {
         for order in [vec![0, 1], vec![0, 1, 1], vec![0, 1, 3], vec![0, 1, 2, 2]] {
             let ring = Some(order.into_iter().map(NodeId).collect());
             let setup = Setup { ring, ..Setup::new(3) };

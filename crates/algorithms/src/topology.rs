@@ -1,4 +1,4 @@
-//! Spanning trees: for every process its neighbours, and the way to everybody else.
+//! Spanning trees: for every process its neighbours, and the way to every other process.
 //!
 //! A tree is built once and shared by all processes of a system. It takes 28 bytes per process, so
 //! that a million of them fit beside their states.
@@ -27,7 +27,10 @@ pub enum Topology {
 }
 
 impl Topology {
-    /// The shape's name, as it is written everywhere. That of edges says nothing of where they are,
+    /// The shapes that have a name, as they are written.
+    pub const SHAPES: [&'static str; 4] = ["line", "star", "binary", "kary:K"];
+
+    /// The shape's name, as it is written everywhere. That of edges does not list them,
     /// so it is not read again.
     pub fn name(&self) -> Cow<'static, str> {
         match self {
@@ -58,7 +61,7 @@ impl FromStr for Topology {
 /// A spanning tree, rooted at process 0.
 ///
 /// Ways are found by numbering the processes in preorder: the subtree of a process is an interval
-/// of numbers, so a look at its children's intervals says behind which of them somebody is.
+/// of numbers, so its children's intervals show behind which of them a process is.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Tree {
     /// The root is its own parent.
@@ -113,19 +116,19 @@ impl Tree {
         children + u32::from(node != ROOT)
     }
 
-    /// Which of the neighbours of `node`, counted from 0, `other` is, if it is one.
-    pub fn place(&self, node: NodeId, other: NodeId) -> Option<u32> {
+    /// The index of `other` among the neighbours of `node`, from 0, if it is one.
+    pub fn neighbour_index(&self, node: NodeId, other: NodeId) -> Option<u32> {
         if other.0 >= self.nodes() || other == node {
             None
         } else if self.parent[node.index()] == other {
             Some(0)
         } else {
-            let place = self.children(node).binary_search(&other).ok()?;
-            Some(NodeId::from(place).0 + u32::from(node != ROOT))
+            let index = self.children(node).binary_search(&other).ok()?;
+            Some(NodeId::from(index).0 + u32::from(node != ROOT))
         }
     }
 
-    /// Whether an edge joins the two; nobody outside the tree has any.
+    /// Whether an edge joins the two; a process that is not in the tree has none.
     pub fn are_adjacent(&self, a: NodeId, b: NodeId) -> bool {
         let is_parent = |child: NodeId, parent: NodeId| {
             child != ROOT && self.parent.get(child.index()) == Some(&parent)
@@ -142,8 +145,8 @@ impl Tree {
             return self.parent[from.index()];
         }
         let children = self.children(from);
-        let place = self.preorder[to.index()];
-        let later = children.partition_point(|child| self.preorder[child.index()] <= place);
+        let index = self.preorder[to.index()];
+        let later = children.partition_point(|child| self.preorder[child.index()] <= index);
         children[later - 1]
     }
 
@@ -244,18 +247,18 @@ impl Tree {
         }
     }
 
-    /// Depths, places in preorder and the tops of the heavy paths.
+    /// Depths, positions in preorder and the tops of the heavy paths.
     fn measure_downwards(&mut self, order: &[NodeId]) {
         for &node in order {
             let range = self.first_child[node.index()] as usize
                 ..self.first_child[node.index() + 1] as usize;
             let heavy = range.clone().max_by_key(|&at| self.size[self.children[at].index()]);
-            let mut place = self.preorder[node.index()] + 1;
+            let mut index = self.preorder[node.index()] + 1;
             for at in range {
                 let child = self.children[at];
                 self.depth[child.index()] = self.depth[node.index()] + 1;
-                self.preorder[child.index()] = place;
-                place += self.size[child.index()];
+                self.preorder[child.index()] = index;
+                index += self.size[child.index()];
                 let on_path = heavy == Some(at);
                 self.top[child.index()] = if on_path { self.top[node.index()] } else { child };
             }

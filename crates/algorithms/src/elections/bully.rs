@@ -1,24 +1,24 @@
 //! H. Garcia-Molina, "Elections in a distributed computing system", IEEE Transactions on Computers
 //! C-31(1), 1982: the Bully algorithm.
 //!
-//! The highest process that is up becomes the coordinator. Who notices that the coordinator is
-//! gone asks all higher ones; if none answers in time, it is the highest. N-2 messages at best,
-//! O(N^2) at worst. It assumes that messages and their handling keep to known bounds; when they do
-//! not, two can be elected.
+//! The highest process that is up becomes the coordinator. A process that suspects the coordinator
+//! sends an election to all higher ones; if none answers in time, it is the highest. N-2 messages
+//! at best, O(N^2) at worst. It assumes that messages and their handling keep to known bounds; when
+//! they do not, two can be elected.
 //!
-//! Liberties: as in S3, a process that knows itself to be the highest announces itself at once, and
-//! the announcement goes to lower ids only. A coordinator that is asked says so to the one who
-//! asked instead of electing itself again, and whoever has just heard an announcement answers an
-//! election but holds none of its own, since it was sent before the announcement arrived. Without
-//! that, each such question would start elections at all above, and these others, 2^N in all. With
-//! `takeover=no` (S3's exercise 4) a process that is back asks who coordinates, and takes over only
-//! if nobody does.
+//! Liberties: a process that knows itself to be the highest announces itself at once, and
+//! the announcement goes to lower ids only. A coordinator answers an election with its announcement
+//! instead of electing itself again, and a process that has just received an announcement answers
+//! an election but holds none of its own, since it was sent before the announcement arrived.
+//! Without that, each such election would start elections at all above, and these others, 2^N in
+//! all. With `takeover=no` a process that has restarted asks for the coordinator,
+//! and takes over only if there is none.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Choice, Claim, Costs, Election, Fields, Kind, Links, Message, NodeId, Other, Outbox,
-    Partners, Start, Structure, Timer, Variant, Wait,
+    About, Choice, Claim, Costs, Election, ElectionOutbox, Fields, Kind, Links, Message, NodeId,
+    Other, Partners, Start, Structure, Timer, Variant, Wait,
 };
 
 /// One process of the Bully algorithm.
@@ -35,7 +35,7 @@ pub struct Bully {
 enum State {
     /// No election that we know of.
     Idle,
-    /// Back from a crash: has anybody the office?
+    /// Restarted after a crash: is there a coordinator?
     Asking,
     /// Is any higher process up?
     AwaitingAnswer,
@@ -45,16 +45,16 @@ enum State {
     Settled,
 }
 
-/// What the processes say.
+/// The messages between processes.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum BullyMessage {
-    /// Is anybody up there?
+    /// To higher processes: is one of you up?
     Election,
-    /// I am; leave it to me.
+    /// To a lower process: I am up and hold the election.
     Answer,
     /// I am the coordinator.
     Coordinator,
-    /// Who is the coordinator? (`takeover=no`)
+    /// Asks for the coordinator. (`takeover=no`)
     Who,
 }
 
@@ -73,17 +73,22 @@ impl Election for Bully {
 
     const ABOUT: &'static About = &ABOUT;
 
+    fn takes_over(start: &Start) -> bool {
+        start.setting("takeover") == "yes"
+    }
+
     fn new(me: NodeId, start: &Start) -> Self {
         Self {
             me,
             processes: start.processes(),
-            takeover: start.setting("takeover") == "yes",
+            takeover: Self::takes_over(start),
             coordinator: None,
             state: State::Idle,
         }
     }
 
-    fn start(&mut self, out: &mut Outbox<BullyMessage>) {
+    /// The paper's procedure Election: are the higher processes up?
+    fn start(&mut self, out: &mut ElectionOutbox<BullyMessage>) {
         if self.is_highest() {
             return self.become_coordinator(out);
         }
@@ -92,7 +97,8 @@ impl Election for Bully {
         out.multicast(self.higher(), BullyMessage::Election);
     }
 
-    fn restart(&mut self, out: &mut Outbox<BullyMessage>) {
+    /// The paper's Recovery.
+    fn restart(&mut self, out: &mut ElectionOutbox<BullyMessage>) {
         if self.takeover || self.processes == 1 {
             return self.start(out);
         }
@@ -102,7 +108,12 @@ impl Election for Bully {
         out.multicast(others, BullyMessage::Who);
     }
 
-    fn receive(&mut self, from: NodeId, message: BullyMessage, out: &mut Outbox<BullyMessage>) {
+    fn receive(
+        &mut self,
+        from: NodeId,
+        message: BullyMessage,
+        out: &mut ElectionOutbox<BullyMessage>,
+    ) {
         if from.0 >= self.processes || from == self.me {
             return out.nonsense(from, "a message from no other member");
         }
@@ -118,14 +129,15 @@ impl Election for Bully {
         }
     }
 
-    fn timeout(&mut self, timer: Timer, out: &mut Outbox<BullyMessage>) {
+    /// The paper's timeouts: without an answer we are elected; without an announcement, once more.
+    fn timeout(&mut self, timer: Timer, out: &mut ElectionOutbox<BullyMessage>) {
         match (timer, self.state) {
             (Timer::Answer, State::AwaitingAnswer) => self.become_coordinator(out),
             (Timer::Answer, State::Asking) | (Timer::Announcement, State::AwaitingAnnouncement) => {
                 self.start(out)
             }
             (Timer::Answer, State::Settled) => self.change_to(State::Idle, out),
-            (Timer::Answer | Timer::Announcement | Timer::Look, _) => {}
+            (Timer::Answer | Timer::Announcement | Timer::Look | Timer::Acknowledgement, _) => {}
         }
     }
 
@@ -150,7 +162,8 @@ impl Election for Bully {
 }
 
 impl Bully {
-    fn on_election(&mut self, from: NodeId, out: &mut Outbox<BullyMessage>) {
+    /// A lower process holds an election: it is halted by our answer, and we hold one.
+    fn on_election(&mut self, from: NodeId, out: &mut ElectionOutbox<BullyMessage>) {
         if from > self.me {
             return out.nonsense(from, "an election from a higher process");
         }
@@ -163,7 +176,8 @@ impl Bully {
         }
     }
 
-    fn on_answer(&mut self, from: NodeId, out: &mut Outbox<BullyMessage>) {
+    /// A higher process is up: its announcement is awaited.
+    fn on_answer(&mut self, from: NodeId, out: &mut ElectionOutbox<BullyMessage>) {
         match self.state {
             State::AwaitingAnswer if from > self.me => {
                 self.change_to(State::AwaitingAnnouncement, out);
@@ -179,7 +193,8 @@ impl Bully {
         }
     }
 
-    fn on_coordinator(&mut self, from: NodeId, out: &mut Outbox<BullyMessage>) {
+    /// The paper's NewCoordinator.
+    fn on_coordinator(&mut self, from: NodeId, out: &mut ElectionOutbox<BullyMessage>) {
         if from < self.me && self.takeover {
             return out.nonsense(from, "an announcement from a lower process");
         }
@@ -188,7 +203,7 @@ impl Bully {
         out.elected(from);
     }
 
-    fn become_coordinator(&mut self, out: &mut Outbox<BullyMessage>) {
+    fn become_coordinator(&mut self, out: &mut ElectionOutbox<BullyMessage>) {
         self.coordinator = Some(self.me);
         self.change_to(State::Idle, out);
         out.multicast((0..self.me.0).map(NodeId), BullyMessage::Coordinator);
@@ -196,7 +211,7 @@ impl Bully {
     }
 
     /// Changes the state and sets just the timer that it needs.
-    fn change_to(&mut self, state: State, out: &mut Outbox<BullyMessage>) {
+    fn change_to(&mut self, state: State, out: &mut ElectionOutbox<BullyMessage>) {
         match self.state {
             State::Idle => {}
             State::Asking | State::AwaitingAnswer | State::Settled => {
@@ -233,6 +248,34 @@ impl Message for BullyMessage {
     }
 }
 
+use crate::{Circumstances, Cost, ElectionCost};
+
+/// With only the highest down: all from the lowest starter up send an election to all above and are
+/// answered by those that are up, and the new coordinator informs all but itself and the highest.
+/// How long that takes depends on the timeouts.
+const CASES: &[ElectionCost] = &[
+    ElectionCost {
+        when: |case| applies(case) && case.below() == Some(case.up.len() - 1),
+        messages: Cost::exact("N-1"),
+        turnaround: Cost::NONE,
+    },
+    ElectionCost {
+        when: |case| applies(case) && case.below() == Some(0),
+        messages: Cost::exact("N^2-N-1"),
+        turnaround: Cost::NONE,
+    },
+    ElectionCost {
+        when: applies,
+        messages: Cost::exact("(N-1-s)^2 + N-2").words_beside("{}, s starting"),
+        turnaround: Cost::NONE,
+    },
+];
+
+fn applies(case: &Circumstances<'_>) -> bool {
+    let highest = NodeId(case.nodes - 1);
+    case.is_steady && case.only_highest_down() && !case.starters.contains(&highest)
+}
+
 const ABOUT: About = About {
     name: "bully",
     title: "Bully, Garcia-Molina 1982",
@@ -261,27 +304,27 @@ const ABOUT: About = About {
         other: Other::Nothing,
     }],
     costs: Costs {
-        light: "N-2 (highest down, and not asked)",
-        saturated: "-",
-        worst: "N^2-N-1 (highest down)",
-        client_delay: "-",
-        sync_delay: "-",
+        light: Cost::only_printed("N-2", "{} (highest down, and not asked)"),
+        worst: Cost::bound("N^2-N-1").table("{} (highest down; more if all are up)"),
+        elections: CASES,
+        ..Costs::NONE
     },
     order: "the highest id",
     source: "Garcia-Molina, IEEE ToC C-31(1), 1982",
-    idea: "The highest process that is up has the office. Whoever misses the coordinator asks all \
-           higher ones; if nobody answers in time, it takes the office and tells all lower ones; \
-           if somebody does, that one sees to it.",
+    idea: "The highest process that is up is the coordinator. A process that misses the \
+           coordinator sends an election to all higher ones; if none answers in time, it becomes \
+           the coordinator and announces that to all lower ones; if one does, that one takes over.",
     rules: &[
         "To start: the highest announces itself at once; else send election to all higher ids.",
         "On an election: answer, and start an election unless one is under way or just over. In \
-         office: say so.",
+         office: send the announcement.",
         "No answer within T: announce yourself to all lower ids. An answer, but no announcement \
          within T': start again.",
-        "Back from a crash: start an election (or, with takeover=no, ask who has the office).",
+        "After a restart: start an election (or, with takeover=no, ask for the coordinator).",
     ],
     known_failures: &[
-        "If the bounds on transmission and handling do not hold, two can be elected (E1).",
-        "If a crashed process is replaced under its id while another elects itself, E1 can fail.",
+        "If the bounds on transmission and handling do not hold, two processes can be elected.",
+        "If a crashed process is replaced under its id while another elects itself, two can be \
+         elected.",
     ],
 };

@@ -2,18 +2,18 @@
 //! configurations of processes", CACM 22(5), 1979.
 //!
 //! Ids go round a ring and every process swallows those below its own; only the highest comes all
-//! the way back, and its owner then tells everyone. With one starter 2N messages at best and 3N-1
-//! at worst. No failures are assumed once it runs: the ring is closed over those that are down
-//! before it starts. Links must keep order.
+//! the way back, and its owner then announces itself to all. With one starter 2N messages at best
+//! and 3N-1 at worst. No failures are assumed once it runs: the ring is closed over those that are
+//! down before it starts. Links must keep order.
 //!
-//! Liberties: `participant` and `elected` as in S3; a second start of the same process while it
-//! takes part is nothing new.
+//! Liberties: a process that takes part has a flag `participant`, as textbooks write the algorithm;
+//! a second start of the same process while it takes part is nothing new.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Election, Fields, Kind, Links, Message, NodeId, Outbox, Partners, Start,
-    Structure, Timer,
+    About, Claim, Costs, Election, ElectionOutbox, Fields, Kind, Links, Message, NodeId, Partners,
+    Start, Structure, Timer,
 };
 
 /// One process of Chang and Roberts' algorithm.
@@ -21,7 +21,7 @@ use crate::{
 pub struct ChangRoberts {
     me: NodeId,
     processes: u32,
-    /// Its neighbours on the closed ring; itself if nobody else is up.
+    /// Its neighbours on the closed ring; itself if no other process is up.
     left: NodeId,
     right: NodeId,
     participant: bool,
@@ -29,12 +29,12 @@ pub struct ChangRoberts {
     elected: Option<NodeId>,
 }
 
-/// What the processes say, each to its right neighbour.
+/// The messages, each to the right neighbour.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum ChangRobertsMessage {
-    /// This one stands for election.
+    /// This process stands for election.
     Election(NodeId),
-    /// This one is elected.
+    /// This process is elected.
     Elected(NodeId),
 }
 
@@ -56,7 +56,8 @@ impl Election for ChangRoberts {
         }
     }
 
-    fn start(&mut self, out: &mut Outbox<Self::Message>) {
+    /// The paper's initiation: a process marks itself and sends its number to the right.
+    fn start(&mut self, out: &mut ElectionOutbox<Self::Message>) {
         if self.right == self.me {
             self.elected = Some(self.me);
             out.elected(self.me);
@@ -65,7 +66,12 @@ impl Election for ChangRoberts {
         }
     }
 
-    fn receive(&mut self, from: NodeId, message: Self::Message, out: &mut Outbox<Self::Message>) {
+    fn receive(
+        &mut self,
+        from: NodeId,
+        message: Self::Message,
+        out: &mut ElectionOutbox<Self::Message>,
+    ) {
         let (Stands(id) | Elected(id)) = message;
         if from != self.left || from == self.me {
             return out.nonsense(from, "a message from no left neighbour");
@@ -79,7 +85,7 @@ impl Election for ChangRoberts {
         }
     }
 
-    fn timeout(&mut self, _timer: Timer, _out: &mut Outbox<Self::Message>) {}
+    fn timeout(&mut self, _timer: Timer, _out: &mut ElectionOutbox<Self::Message>) {}
 
     fn coordinator(&self) -> Option<NodeId> {
         self.elected
@@ -95,11 +101,18 @@ impl Election for ChangRoberts {
 }
 
 impl ChangRoberts {
-    fn on_election(&mut self, from: NodeId, id: NodeId, out: &mut Outbox<ChangRobertsMessage>) {
+    /// The paper's rule for a number that arrives: a greater one is passed on, a smaller one
+    /// stopped, and its own elects the process.
+    fn on_election(
+        &mut self,
+        from: NodeId,
+        id: NodeId,
+        out: &mut ElectionOutbox<ChangRobertsMessage>,
+    ) {
         if id > self.me {
             self.take_part(id, out);
         } else if id < self.me {
-            // Whoever takes part has let an id at least as high go by: the lower one ends here.
+            // A participant has let an id at least as high go by: the lower one ends here.
             if !self.participant {
                 self.take_part(self.me, out);
             }
@@ -113,9 +126,15 @@ impl ChangRoberts {
         }
     }
 
-    fn on_elected(&mut self, from: NodeId, id: NodeId, out: &mut Outbox<ChangRobertsMessage>) {
+    /// The announcement goes once round the ring.
+    fn on_elected(
+        &mut self,
+        from: NodeId,
+        id: NodeId,
+        out: &mut ElectionOutbox<ChangRobertsMessage>,
+    ) {
         if id == self.me {
-            // All the way round: everyone knows.
+            // All the way round: every process knows.
             if self.elected != Some(self.me) {
                 out.nonsense(from, "elected, though we do not know it");
             }
@@ -129,8 +148,8 @@ impl ChangRoberts {
         }
     }
 
-    /// Passes an id on; whoever does that takes part.
-    fn take_part(&mut self, id: NodeId, out: &mut Outbox<ChangRobertsMessage>) {
+    /// Passes an id on and takes part.
+    fn take_part(&mut self, id: NodeId, out: &mut ElectionOutbox<ChangRobertsMessage>) {
         self.participant = true;
         self.elected = None;
         out.send(self.right, Stands(id));
@@ -151,6 +170,56 @@ impl Message for ChangRobertsMessage {
     }
 }
 
+use crate::{Cost, ElectionCost};
+
+/// An id is passed on until a higher one stops it; the winner's id goes all the way round, and then
+/// its announcement, the last message of which brings the winner nothing new.
+const CASES: &[ElectionCost] = &[
+    // No process to send to, or ids in no order round the ring.
+    ElectionCost {
+        when: |case| case.up.len() < 2 || case.falls.is_none(),
+        messages: Cost::NONE,
+        turnaround: Cost::NONE,
+    },
+    ElectionCost {
+        when: |case| case.one_starts() && case.below() == Some(case.up.len() - 1),
+        messages: Cost::exact("2M"),
+        turnaround: Cost::exact("2M-1"),
+    },
+    ElectionCost {
+        when: |case| case.one_starts() && case.falls == Some(false) && case.below() == Some(0),
+        messages: Cost::exact("3M-1"),
+        turnaround: Cost::exact("3M-2"),
+    },
+    ElectionCost {
+        when: |case| case.one_starts() && case.falls == Some(false),
+        messages: Cost::exact("3M-1-s").words_beside("{}, s below the starter"),
+        turnaround: Cost::exact("3M-2-s").words_beside("{}, s below the starter"),
+    },
+    ElectionCost {
+        when: |case| case.one_starts() && case.falls == Some(true) && case.below() == Some(0),
+        messages: Cost::exact("2M+1"),
+        turnaround: Cost::exact("2M"),
+    },
+    ElectionCost {
+        when: |case| case.one_starts() && case.falls == Some(true),
+        messages: Cost::exact("2M+1+s").words_beside("{}, s below the starter"),
+        turnaround: Cost::exact("2M+s").words_beside("{}, s below the starter"),
+    },
+    // Each id but the highest is stopped by the next process; only the highest goes round.
+    ElectionCost {
+        when: |case| case.all_start() && case.falls == Some(false),
+        messages: Cost::exact("3M-1"),
+        turnaround: Cost::exact("2M-1"),
+    },
+    // Each id passes all lower ones.
+    ElectionCost {
+        when: |case| case.all_start() && case.falls == Some(true),
+        messages: Cost::exact("M(M+3)/2"),
+        turnaround: Cost::exact("2M-1"),
+    },
+];
+
 const ABOUT: About = About {
     name: "chang-roberts",
     title: "Chang-Roberts 1979",
@@ -164,43 +233,43 @@ const ABOUT: About = About {
     uses_stamps: false,
     options: &[],
     costs: Costs {
-        light: "2N to 3N-1",
-        saturated: "3N-1 to N(N+3)/2",
-        worst: "N(N+3)/2",
-        client_delay: "-",
-        sync_delay: "-",
+        light: Cost::words("2N to 3N-1"),
+        saturated: Cost::words("3N-1 to N(N+3)/2"),
+        worst: Cost::bound("N(N+3)/2"),
+        elections: CASES,
+        ..Costs::NONE
     },
     order: "the highest id",
     source: "Chang, Roberts, CACM 22(5), 1979",
-    idea: "Everyone sends its id round the ring, and everyone swallows ids below its own. Only the \
-           highest gets all the way back to its owner, who has thereby seen that nobody is higher \
-           and tells all.",
+    idea: "Every process sends its id round the ring and swallows ids below its own. Only the \
+           highest gets all the way back to its owner, which has thereby seen that none is higher \
+           and announces itself to all.",
     rules: &[
         "To start: take part and send the own id to the right.",
         "On an id above the own: pass it on, and take part. On one below: send the own instead, \
          unless taking part already.",
-        "On the own id: elected; tell the right neighbour so.",
+        "On the own id: elected; announce it to the right neighbour.",
         "On an announcement: note it, take part no more, pass it on unless it is the own.",
     ],
     known_failures: &[
         "A process that goes down while it runs cuts the ring: messages are lost, and no election \
          ends. Close the ring first.",
-        "A process that comes back is on nobody's ring until the next start.",
+        "A process that restarts is on no ring until the next start.",
     ],
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Effect, Setup};
+    use crate::{ElectionEffect, Setup};
 
-    /// Lets these of `n` start and delivers all; how many messages there were, and who won.
+    /// Lets these of `n` start and delivers all; the number of messages, and the winner.
     fn messages(n: u32, starters: &[u32], crashed: &[u32]) -> (usize, Vec<Option<NodeId>>) {
         let mut setup = Setup::new(n);
         setup.crashed = crashed.iter().copied().map(NodeId).collect();
         let start = setup.start_election::<ChangRoberts>().expect("any number suits");
         let mut ring: Vec<_> = start.all().map(|me| ChangRoberts::new(me, &start)).collect();
-        let (mut out, mut sent) = (Outbox::new(), Vec::new());
+        let (mut out, mut sent) = (ElectionOutbox::new(), Vec::new());
         for &starter in starters {
             ring[starter as usize].start(&mut out);
             post(NodeId(starter), &mut out, &mut sent);
@@ -213,13 +282,13 @@ mod tests {
         (sent.len(), ring.iter().map(ChangRoberts::coordinator).collect())
     }
 
-    fn post<M>(from: NodeId, out: &mut Outbox<M>, sent: &mut Vec<(NodeId, NodeId, M)>)
+    fn post<M>(from: NodeId, out: &mut ElectionOutbox<M>, sent: &mut Vec<(NodeId, NodeId, M)>)
     where
         M: Message,
     {
         out.drain(|effect| match effect {
-            Effect::Send { to, message, .. } => sent.push((from, to, message)),
-            Effect::Elected { .. } => {}
+            ElectionEffect::Send { to, message, .. } => sent.push((from, to, message)),
+            ElectionEffect::Elected { .. } => {}
             other => panic!("{other:?}"),
         });
     }

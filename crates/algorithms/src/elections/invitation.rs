@@ -3,21 +3,21 @@
 //!
 //! Processes form groups, each with a coordinator. A coordinator looks now and then for others and
 //! invites them and their groups into one; a member looks now and then after its coordinator and,
-//! if that is gone, is a group of its own again. So each part of a divided network has its
+//! if that is down, is a group of its own again. So each part of a divided network has its
 //! coordinator, and the parts become one when they meet; a process that is slow is only in another
 //! group for a while. What is promised is agreement within a group, and one group in the end if
 //! nothing fails any more.
 //!
 //! Liberties: questions that the paper asks by calls that can fail are messages and a timer here.
 //! Only coordinators answer that they are one. A process that has never been in any group is one of
-//! its own as soon as it hears of the others. Whoever accepts an invitation late is taken in all
-//! the same. A member that waits for READY asks after its coordinator as any other member does.
+//! its own as soon as it knows of the others. A process that accepts an invitation late is taken in
+//! all the same. A member that waits for READY asks after its coordinator as any other member does.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Election, Fields, Kind, Links, Message, NodeId, NodeSet, Outbox, Partners,
-    Start, Structure, Timer, Value, Wait,
+    About, Claim, Cost, Costs, Election, ElectionOutbox, Fields, Kind, Links, Message, NodeId,
+    NodeSet, Partners, Start, Structure, Timer, Value, Wait,
 };
 
 /// One process of the invitation algorithm.
@@ -32,7 +32,7 @@ pub struct Invitation {
     founded: u32,
     /// The other members of the group, if this is its coordinator: the paper's `S(i).up`.
     up: NodeSet,
-    /// Who has said that it is a coordinator, since we have asked.
+    /// The processes that have answered that they are coordinators, since we have asked.
     found: NodeSet,
 }
 
@@ -41,7 +41,7 @@ pub struct Invitation {
     Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
 )]
 pub struct Group {
-    /// Who founded it.
+    /// The process that founded it.
     pub coordinator: NodeId,
     /// Its number among those that the coordinator has founded.
     pub number: u32,
@@ -53,11 +53,11 @@ enum State {
     Idle,
     /// Coordinator; the next look for others is a while away.
     Leading,
-    /// Coordinator; who else is one?
+    /// Coordinator; are there others?
     Looking,
-    /// Coordinator; there are others, among them a higher one, who has the first turn to invite.
+    /// Coordinator; there are others, among them a higher one, which has the first turn to invite.
     Yielding,
-    /// Coordinator of a new group: who accepts?
+    /// Coordinator of a new group; acceptances are awaited.
     Gathering,
     /// Member; the next look after the coordinator is a while away.
     Following { ready: bool },
@@ -65,7 +65,7 @@ enum State {
     Checking { ready: bool },
 }
 
-/// What the processes say.
+/// The messages between processes.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum InvitationMessage {
     /// Are you a coordinator?
@@ -119,7 +119,8 @@ impl Election for Invitation {
         }
     }
 
-    fn start(&mut self, out: &mut Outbox<Self::Message>) {
+    /// The paper's Recovery, by which a process begins, and then Check at once.
+    fn start(&mut self, out: &mut ElectionOutbox<Self::Message>) {
         match self.state {
             State::Idle | State::Following { .. } | State::Checking { .. } => self.recover(out),
             State::Leading | State::Looking | State::Yielding | State::Gathering => {}
@@ -129,7 +130,12 @@ impl Election for Invitation {
         }
     }
 
-    fn receive(&mut self, from: NodeId, message: Self::Message, out: &mut Outbox<Self::Message>) {
+    fn receive(
+        &mut self,
+        from: NodeId,
+        message: Self::Message,
+        out: &mut ElectionOutbox<Self::Message>,
+    ) {
         if from.0 >= self.processes || from == self.me {
             return out.nonsense(from, "a message from no other member");
         }
@@ -142,7 +148,7 @@ impl Election for Invitation {
             }
             AreYouThere(group) => self.on_are_you_there(from, group, out),
             Here(group) | NotHere(group) | Ready(group) if group.coordinator != from => {
-                out.nonsense(from, "an answer for a group of somebody else");
+                out.nonsense(from, "an answer for a group of another process");
             }
             Here(group) => self.on_here(group, out),
             NotHere(group) => self.on_not_here(group, out),
@@ -152,7 +158,9 @@ impl Election for Invitation {
         }
     }
 
-    fn timeout(&mut self, timer: Timer, out: &mut Outbox<Self::Message>) {
+    /// Check and Timeout run now and then; the other timers stand for calls that return in the
+    /// paper.
+    fn timeout(&mut self, timer: Timer, out: &mut ElectionOutbox<Self::Message>) {
         match (timer, self.state) {
             (Timer::Look, State::Leading) => self.look(out),
             (Timer::Look, State::Following { ready }) => {
@@ -163,7 +171,7 @@ impl Election for Invitation {
             (Timer::Answer, State::Gathering) => self.on_all_accepted(out),
             (Timer::Answer, State::Checking { .. }) => self.recover(out),
             (Timer::Announcement, State::Yielding) => self.merge(out),
-            (Timer::Look | Timer::Answer | Timer::Announcement, _) => {}
+            (Timer::Look | Timer::Answer | Timer::Announcement | Timer::Acknowledgement, _) => {}
         }
     }
 
@@ -196,7 +204,8 @@ impl Invitation {
 
     // Looking for others: the paper's Check and Merge.
 
-    fn look(&mut self, out: &mut Outbox<InvitationMessage>) {
+    /// Check: asks all whether they are coordinators.
+    fn look(&mut self, out: &mut ElectionOutbox<InvitationMessage>) {
         self.found.clear();
         self.change_to(State::Looking, ANSWER, out);
         let me = self.me;
@@ -204,7 +213,12 @@ impl Invitation {
         out.multicast(others, AreYouCoordinator);
     }
 
-    fn on_are_you_coordinator(&mut self, from: NodeId, out: &mut Outbox<InvitationMessage>) {
+    /// The paper's AreYouCoordinator.
+    fn on_are_you_coordinator(
+        &mut self,
+        from: NodeId,
+        out: &mut ElectionOutbox<InvitationMessage>,
+    ) {
         if self.state == State::Idle {
             self.recover(out);
         }
@@ -213,7 +227,9 @@ impl Invitation {
         }
     }
 
-    fn on_all_found(&mut self, out: &mut Outbox<InvitationMessage>) {
+    /// Check, its end: if there are other coordinators, Merge after a delay by priority, so that
+    /// two rarely invite at the same time.
+    fn on_all_found(&mut self, out: &mut ElectionOutbox<InvitationMessage>) {
         match self.found.iter().last() {
             None => self.change_to(State::Leading, LOOK, out),
             Some(highest) if highest > self.me => {
@@ -228,8 +244,8 @@ impl Invitation {
         }
     }
 
-    /// Founds a group and invites the coordinators that were found, and the own old members.
-    fn merge(&mut self, out: &mut Outbox<InvitationMessage>) {
+    /// Merge: founds a group and invites the coordinators that were found, and the own old members.
+    fn merge(&mut self, out: &mut ElectionOutbox<InvitationMessage>) {
         let mut invited = std::mem::take(&mut self.found);
         invited.extend(self.up.iter());
         self.found_group();
@@ -237,12 +253,18 @@ impl Invitation {
         out.multicast(invited.iter(), Invite(self.group));
     }
 
-    fn on_accept(&mut self, from: NodeId, group: Group, out: &mut Outbox<InvitationMessage>) {
+    /// The paper's Accept.
+    fn on_accept(
+        &mut self,
+        from: NodeId,
+        group: Group,
+        out: &mut ElectionOutbox<InvitationMessage>,
+    ) {
         let ours = group.coordinator == self.me && (1..=self.founded).contains(&group.number);
         if !ours {
             return out.nonsense(from, "an acceptance into a group that is not ours");
         }
-        // For an older group it is late; its sender will ask after us and be told.
+        // For an older group it is late; its sender will ask after us and get an answer.
         if group != self.group {
             return;
         }
@@ -252,7 +274,8 @@ impl Invitation {
         }
     }
 
-    fn on_all_accepted(&mut self, out: &mut Outbox<InvitationMessage>) {
+    /// Merge, its end: those that have accepted are the group, and get Ready.
+    fn on_all_accepted(&mut self, out: &mut ElectionOutbox<InvitationMessage>) {
         out.multicast(self.up.iter(), Ready(self.group));
         self.change_to(State::Leading, LOOK, out);
         out.elected(self.me);
@@ -260,11 +283,17 @@ impl Invitation {
 
     // Being invited: the paper's Invitation and Ready.
 
-    fn on_invite(&mut self, from: NodeId, group: Group, out: &mut Outbox<InvitationMessage>) {
+    /// The paper's Invitation: passed on to the own members, then accepted.
+    fn on_invite(
+        &mut self,
+        from: NodeId,
+        group: Group,
+        out: &mut ElectionOutbox<InvitationMessage>,
+    ) {
         if group.coordinator.0 >= self.processes || group.coordinator == self.me {
-            return out.nonsense(from, "an invitation into no group of somebody else");
+            return out.nonsense(from, "an invitation into a group of no other process");
         }
-        // Who is between groups stays out, and so does who has been invited twice.
+        // A process between groups stays out, and so does one that has been invited already.
         if self.takes_part() || self.group == group {
             return;
         }
@@ -276,7 +305,8 @@ impl Invitation {
         out.send(group.coordinator, Accept(group));
     }
 
-    fn on_ready(&mut self, group: Group, out: &mut Outbox<InvitationMessage>) {
+    /// The paper's Ready: the group is complete, and its coordinator elected.
+    fn on_ready(&mut self, group: Group, out: &mut ElectionOutbox<InvitationMessage>) {
         if group != self.group {
             return;
         }
@@ -297,7 +327,13 @@ impl Invitation {
 
     // Looking after the coordinator: the paper's Timeout, AreYouThere and Recovery.
 
-    fn on_are_you_there(&self, from: NodeId, group: Group, out: &mut Outbox<InvitationMessage>) {
+    /// The paper's AreYouThere.
+    fn on_are_you_there(
+        &self,
+        from: NodeId,
+        group: Group,
+        out: &mut ElectionOutbox<InvitationMessage>,
+    ) {
         if group.coordinator != self.me {
             return out.nonsense(from, "a question after a group that is not ours");
         }
@@ -305,7 +341,8 @@ impl Invitation {
         out.send(from, if is_member { Here(group) } else { NotHere(group) });
     }
 
-    fn on_here(&mut self, group: Group, out: &mut Outbox<InvitationMessage>) {
+    /// Timeout, its end: the coordinator is there.
+    fn on_here(&mut self, group: Group, out: &mut ElectionOutbox<InvitationMessage>) {
         if let State::Checking { ready } = self.state
             && group == self.group
         {
@@ -313,14 +350,15 @@ impl Invitation {
         }
     }
 
-    fn on_not_here(&mut self, group: Group, out: &mut Outbox<InvitationMessage>) {
+    /// Timeout, its end: the coordinator has another group, so Recovery.
+    fn on_not_here(&mut self, group: Group, out: &mut ElectionOutbox<InvitationMessage>) {
         if group == self.group {
             self.recover(out);
         }
     }
 
-    /// Becomes a group of its own.
-    fn recover(&mut self, out: &mut Outbox<InvitationMessage>) {
+    /// Recovery: becomes a group of its own.
+    fn recover(&mut self, out: &mut ElectionOutbox<InvitationMessage>) {
         self.found_group();
         self.change_to(State::Leading, LOOK, out);
         out.elected(self.me);
@@ -342,7 +380,12 @@ impl Invitation {
     }
 
     /// Changes the state and sets just the timer that ends it.
-    fn change_to(&mut self, state: State, after: Wait, out: &mut Outbox<InvitationMessage>) {
+    fn change_to(
+        &mut self,
+        state: State,
+        after: Wait,
+        out: &mut ElectionOutbox<InvitationMessage>,
+    ) {
         let (old, new) = (self.state.timer(), state.timer());
         if let Some(old) = old
             && Some(old) != new
@@ -418,17 +461,15 @@ const ABOUT: About = About {
     uses_stamps: false,
     options: &[],
     costs: Costs {
-        light: "2N-2 to ask, then 3 for each other process",
-        saturated: "-",
-        worst: "unbounded (each look costs N-1)",
-        client_delay: "-",
-        sync_delay: "-",
+        light: Cost::only_printed("2N-2", "{} to ask, then 3 for each other process"),
+        worst: Cost::only_printed("N-1", "unbounded (each look costs {})"),
+        ..Costs::NONE
     },
-    order: "whoever invites first, the higher sooner",
+    order: "the process that invites first, the higher sooner",
     source: "Garcia-Molina, IEEE ToC C-31(1), 1982",
-    idea: "Everyone is in a group with one coordinator, at first alone. Coordinators look for each \
-           other now and then, and one invites the rest with all their members into a new group; \
-           members who miss their coordinator are alone again. Nothing depends on how long \
+    idea: "Every process is in a group with one coordinator, at first alone. Coordinators look for \
+           each other now and then, and one invites the rest with all their members into a new \
+           group; members that miss their coordinator are alone again. Nothing depends on how long \
            messages take: too slow, and one is in another group for a while. So a divided network \
            has a coordinator in every part, and one again when it heals.",
     rules: &[
@@ -436,14 +477,14 @@ const ABOUT: About = About {
          (the lower, the longer), founds a new group and invites them and its old members.",
         "On an invitation: pass it on to the own members, if any, and accept, unless between \
          groups.",
-        "With the acceptances, after a time: the group is ready; tell its members.",
+        "With the acceptances, after a time: the group is ready; inform its members.",
         "A member asks its coordinator now and then: are you there? If it is not, or not in this \
          group: be a group of one.",
     ],
     known_failures: &[
-        "Agreement (E1) is within a group only: at times there are several groups, each with its \
+        "Agreement is within a group only: at times there are several groups, each with its \
          coordinator, and the last one need not be that of the highest id.",
-        "A process that comes back has forgotten how many groups it has founded; a member of an \
+        "A process that restarts has lost the count of the groups it has founded; a member of an \
          old one may take the new for it until it asks.",
     ],
 };

@@ -1,8 +1,8 @@
 //! L. Lamport, "A new solution of Dijkstra's concurrent programming problem", CACM 17(8), 1974.
 //!
-//! Everyone draws a number greater than all it sees and waits for those with smaller ones. Numbers
+//! A process draws a number greater than all it sees and waits for those with smaller ones. Numbers
 //! are state variables: written by their owner, read by all. Since taking the maximum is not
-//! atomic, everyone also waits for those who are just choosing; without that (`bakery-naive`) it
+//! atomic, a process also waits for those that are just choosing; without that (`bakery-naive`) it
 //! is unsafe.
 //!
 //! A state variable lives at its owner. With `registers=pull` a reader asks for it: 2(N-1)
@@ -15,8 +15,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Partners, Phase, Stamp, Start, Structure, Value, Variant,
+    About, Choice, Claim, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, NodeSet,
+    Other, Outbox, Partners, Phase, SpecialRepair, Stamp, Start, Structure, Value, Variant,
 };
 
 /// One process of the Bakery.
@@ -28,7 +28,7 @@ pub struct BakeryWith<const CHOICE: bool> {
     me: NodeId,
     processes: u32,
     step: Step,
-    /// Who has not yet answered what this step asked or told of all.
+    /// The processes that have not yet answered what this step sent to all.
     missing: NodeSet,
     own: Registers,
     /// How often we have pushed a change.
@@ -52,7 +52,7 @@ struct Seen {
 /// Where we are in the paper's program.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Step {
-    Outside,
+    Idle,
     /// `choosing := true` is on its way to all.
     Announcing,
     /// Reading all numbers.
@@ -69,10 +69,10 @@ enum Step {
     AwaitingNumber {
         of: NodeId,
     },
-    Inside,
+    InCs,
 }
 
-/// What the processes say.
+/// The messages between processes.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum BakeryMessage {
     /// What is your number?
@@ -96,7 +96,7 @@ pub enum BakeryMessage {
     Written(u32),
 }
 
-/// No process counts as far as this, but a message can say so; there must be numbers after it.
+/// No process counts as far as this, but a damaged message can; there must be numbers after it.
 const HIGHEST: u64 = 1 << 62;
 
 use BakeryMessage::{Choosing, Number, ReadChoosing, ReadNumber, Write, Written};
@@ -108,12 +108,12 @@ impl<const CHOICE: bool> Mutex for BakeryWith<CHOICE> {
 
     fn new(me: NodeId, start: &Start) -> Self {
         let registers =
-            |node| Registers { choosing: false, number: u64::from(start.inside() == Some(node)) };
+            |node| Registers { choosing: false, number: u64::from(start.in_cs() == Some(node)) };
         let copy = |node| Seen { version: 0, registers: registers(node) };
         Self {
             me,
             processes: start.processes(),
-            step: if start.is_inside(me) { Step::Inside } else { Step::Outside },
+            step: if start.is_in_cs(me) { Step::InCs } else { Step::Idle },
             missing: NodeSet::new(),
             own: registers(me),
             version: 0,
@@ -121,6 +121,7 @@ impl<const CHOICE: bool> Mutex for BakeryWith<CHOICE> {
         }
     }
 
+    /// L1: `choosing[i] := 1`.
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
         self.own.choosing = CHOICE;
         if CHOICE && self.copies.is_some() {
@@ -149,56 +150,16 @@ impl<const CHOICE: bool> Mutex for BakeryWith<CHOICE> {
         }
     }
 
+    /// After the critical section: `number[i] := 0`.
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
         self.own.number = 0;
-        self.step = Step::Outside;
+        self.step = Step::Idle;
         self.push(out);
-    }
-
-    fn phase(&self) -> Phase {
-        match self.step {
-            Step::Outside => Phase::Outside,
-            Step::Inside => Phase::Inside,
-            Step::Announcing
-            | Step::TakingMaximum { .. }
-            | Step::Numbering
-            | Step::AwaitingChoice { .. }
-            | Step::AwaitingNumber { .. } => Phase::Requesting,
-        }
-    }
-
-    fn token_here(&self) -> bool {
-        self.processes == 1 && self.step == Step::Outside
-    }
-
-    fn at_start(&self, _start: &Start) -> bool {
-        let idle = |copy: &Seen| copy.registers == Registers::default();
-        self.step == Step::Outside && self.copies.iter().flatten().all(idle)
-    }
-
-    fn waits_for(&self) -> Vec<NodeId> {
-        match self.step {
-            Step::Announcing | Step::TakingMaximum { .. } | Step::Numbering => {
-                self.missing.iter().collect()
-            }
-            Step::AwaitingChoice { of } | Step::AwaitingNumber { of } => vec![of],
-            Step::Outside | Step::Inside => Vec::new(),
-        }
-    }
-
-    fn variables(&self) -> Fields {
-        let mut fields = vec![("number", self.own.number.into())];
-        if CHOICE {
-            fields.push(("choosing", self.own.choosing.into()));
-        }
-        let waits = self.waits_for();
-        fields.push(("step", self.step.word().into()));
-        fields.push(("of", Value::list(waits)));
-        fields
     }
 }
 
 impl<const CHOICE: bool> BakeryWith<CHOICE> {
+    /// L1: `1 + maximum(number[1], ..., number[N])`, which is read one by one.
     fn take_maximum(&mut self, out: &mut Outbox<BakeryMessage>) {
         let mut maximum = 0;
         match &self.copies {
@@ -215,6 +176,7 @@ impl<const CHOICE: bool> BakeryWith<CHOICE> {
         self.number_if_all_read(out);
     }
 
+    /// L1: `number[i] := ..., choosing[i] := 0`.
     fn number_if_all_read(&mut self, out: &mut Outbox<BakeryMessage>) {
         let Step::TakingMaximum { maximum } = self.step else { return };
         if !self.missing.is_empty() {
@@ -231,25 +193,27 @@ impl<const CHOICE: bool> BakeryWith<CHOICE> {
         }
     }
 
+    /// L1, pushed: the maximum is taken only when all have acknowledged `choosing[i] = 1`.
     fn choose_if_announced(&mut self, out: &mut Outbox<BakeryMessage>) {
         if self.step == Step::Announcing && self.missing.is_empty() {
             self.take_maximum(out);
         }
     }
 
+    /// L1, pushed: the waits begin only when all have acknowledged our number.
     fn wait_if_numbered(&mut self, out: &mut Outbox<BakeryMessage>) {
         if self.step == Step::Numbering && self.missing.is_empty() {
             self.wait_for_choice(NodeId(0), out);
         }
     }
 
-    /// L2 for `of`, the next one to wait for; past the last, we are inside.
+    /// L2 for `of`, the next one to wait for; past the last, we enter.
     fn wait_for_choice(&mut self, of: NodeId, out: &mut Outbox<BakeryMessage>) {
         if of == self.me {
             return self.wait_for_choice(NodeId(of.0 + 1), out);
         }
         if of.0 >= self.processes {
-            self.step = Step::Inside;
+            self.step = Step::InCs;
             return out.enter();
         }
         if !CHOICE {
@@ -279,12 +243,15 @@ impl<const CHOICE: bool> BakeryWith<CHOICE> {
         }
     }
 
+    /// L3: `number[j] = 0`, or `(number[i], i) < (number[j], j)`.
     fn goes_before(&self, number: u64, of: NodeId) -> bool {
         number == 0 || (self.own.number, self.me) < (number, of)
     }
 
-    // What was pulled.
+    // Registers that are pulled.
 
+    /// A read of `number[from]` has ended: for the maximum of L1, or for L3, which reads again
+    /// until we go before it.
     fn on_number(&mut self, from: NodeId, number: u64, out: &mut Outbox<BakeryMessage>) {
         match &mut self.step {
             Step::TakingMaximum { maximum } if self.missing.contains(from) => {
@@ -299,13 +266,14 @@ impl<const CHOICE: bool> BakeryWith<CHOICE> {
                     out.send_lazily(from, ReadNumber);
                 }
             }
-            _ => out.nonsense(from, "a number nobody asked for"),
+            _ => out.nonsense(from, "an unrequested number"),
         }
     }
 
+    /// L2: a read of `choosing[from]` has ended; it is read again while it is true.
     fn on_choosing(&mut self, from: NodeId, choosing: bool, out: &mut Outbox<BakeryMessage>) {
         if self.step != (Step::AwaitingChoice { of: from }) || self.copies.is_some() {
-            out.nonsense(from, "an answer nobody asked for");
+            out.nonsense(from, "an unrequested answer");
         } else if choosing {
             out.send_lazily(from, ReadChoosing);
         } else {
@@ -313,8 +281,9 @@ impl<const CHOICE: bool> BakeryWith<CHOICE> {
         }
     }
 
-    // What was pushed.
+    // Registers that are pushed.
 
+    /// An assignment to `choosing[i]` or `number[i]`: every process gets the new values.
     fn push(&mut self, out: &mut Outbox<BakeryMessage>) {
         let Some(copies) = &mut self.copies else { return };
         self.version += 1;
@@ -323,6 +292,7 @@ impl<const CHOICE: bool> BakeryWith<CHOICE> {
         out.multicast(self.others(), Write { version: self.version, choosing, number });
     }
 
+    /// The sender's assignment has arrived here; L2 or L3 may have waited for it.
     fn on_write(
         &mut self,
         from: NodeId,
@@ -334,7 +304,7 @@ impl<const CHOICE: bool> BakeryWith<CHOICE> {
             return out.nonsense(from, "a variable pushed that is pulled here");
         };
         if registers.number > HIGHEST {
-            return out.nonsense(from, "a number that nobody can have drawn");
+            return out.nonsense(from, "a number that no process can have drawn");
         }
         // A change that an overtaking one has replaced is acknowledged all the same.
         if version > copies[from.index()].version {
@@ -344,19 +314,20 @@ impl<const CHOICE: bool> BakeryWith<CHOICE> {
         match self.step {
             Step::AwaitingChoice { of } => self.wait_for_choice(of, out),
             Step::AwaitingNumber { of } => self.wait_for_number(of, out),
-            Step::Outside
+            Step::Idle
             | Step::Announcing
             | Step::TakingMaximum { .. }
             | Step::Numbering
-            | Step::Inside => {}
+            | Step::InCs => {}
         }
     }
 
+    /// Our assignment has arrived at one more process; L1 goes on when it has arrived at all.
     fn on_written(&mut self, from: NodeId, version: u32, out: &mut Outbox<BakeryMessage>) {
         if self.copies.is_none() || version > self.version {
             return out.nonsense(from, "an acknowledgement of nothing");
         }
-        // Nobody waits for that of an older change: our exit's.
+        // An older change is our exit, and no step waits for that to be acknowledged.
         if version < self.version {
             return;
         }
@@ -376,14 +347,80 @@ impl<const CHOICE: bool> BakeryWith<CHOICE> {
 impl Step {
     fn word(&self) -> &'static str {
         match self {
-            Self::Outside => "outside",
+            Self::Idle => "idle",
             Self::Announcing => "announcing",
             Self::TakingMaximum { .. } => "taking the maximum",
             Self::Numbering => "numbering",
             Self::AwaitingChoice { .. } => "waiting for a choice",
             Self::AwaitingNumber { .. } => "waiting for a number",
-            Self::Inside => "inside",
+            Self::InCs => "in_cs",
         }
+    }
+}
+
+impl<const CHOICE: bool> Inspect for BakeryWith<CHOICE> {
+    fn phase(&self) -> Phase {
+        match self.step {
+            Step::Idle => Phase::Idle,
+            Step::InCs => Phase::InCs,
+            Step::Announcing
+            | Step::TakingMaximum { .. }
+            | Step::Numbering
+            | Step::AwaitingChoice { .. }
+            | Step::AwaitingNumber { .. } => Phase::Requesting,
+        }
+    }
+
+    fn would_enter_at_once(&self) -> bool {
+        self.processes == 1 && self.step == Step::Idle
+    }
+
+    fn is_at_start(&self, _start: &Start) -> bool {
+        let idle = |copy: &Seen| copy.registers == Registers::default();
+        self.step == Step::Idle && self.copies.iter().flatten().all(idle)
+    }
+
+    fn waits_for(&self) -> Vec<NodeId> {
+        match self.step {
+            Step::Announcing | Step::TakingMaximum { .. } | Step::Numbering => {
+                self.missing.iter().collect()
+            }
+            Step::AwaitingChoice { of } | Step::AwaitingNumber { of } => vec![of],
+            Step::Idle | Step::InCs => Vec::new(),
+        }
+    }
+
+    fn special_repair() -> SpecialRepair {
+        SpecialRepair::TakeOut
+    }
+
+    /// A crashed process counts as out of the critical section, its choosing as false.
+    fn go_without(&mut self, crashed: NodeId, out: &mut Outbox<<Self as Mutex>::Message>) {
+        if let Some(copies) = &mut self.copies {
+            copies[crashed.index()].registers = Registers::default();
+        }
+        self.missing.remove(crashed);
+        match self.step {
+            Step::Announcing => self.choose_if_announced(out),
+            Step::TakingMaximum { .. } => self.number_if_all_read(out),
+            Step::Numbering => self.wait_if_numbered(out),
+            Step::AwaitingChoice { of } | Step::AwaitingNumber { of } if of == crashed => {
+                self.wait_for_choice(NodeId(of.0 + 1), out);
+            }
+            Step::Idle | Step::AwaitingChoice { .. } | Step::AwaitingNumber { .. } | Step::InCs => {
+            }
+        }
+    }
+
+    fn variables(&self) -> Fields {
+        let mut fields = vec![("number", self.own.number.into())];
+        if CHOICE {
+            fields.push(("choosing", self.own.choosing.into()));
+        }
+        let waits = self.waits_for();
+        fields.push(("step", self.step.word().into()));
+        fields.push(("of", Value::list(waits)));
+        fields
     }
 }
 
@@ -411,11 +448,36 @@ impl Message for BakeryMessage {
     }
 }
 
+use crate::{Cost, CostsWith};
+
+/// A register is read from all by one multicast, from one by a message; each is answered. Pushed,
+/// every change is one multicast that all acknowledge.
+const PULL: Costs = Costs {
+    light: Cost::exact("6(N-1)"),
+    light_multicasts: Cost::exact("5N-4"),
+    saturated: Cost::only_printed("6(N-1)", "{} and polling"),
+    worst: Cost::words("unbounded"),
+    client_delay: Cost::exact("2+4(N-1)").table("({})T"),
+    sync_delay: Cost::words("by polling"),
+    saturated_hints: &[
+        "every waiting process polls, so messages per entry depend on --hold and --pace",
+    ],
+    ..Costs::NONE
+};
+
+const NAIVE_PULL: Costs = Costs {
+    light: Cost::exact("4(N-1)"),
+    light_multicasts: Cost::exact("3N-2"),
+    saturated: Cost::only_printed("4(N-1)", "{} and polling"),
+    client_delay: Cost::exact("2+2(N-1)").table("({})T"),
+    ..PULL
+};
+
 const OPTIONS: &[Choice] = &[Choice {
     key: "registers",
     values: &[
         Variant { name: "pull", meaning: "a reader asks the owner", drops: &[] },
-        Variant { name: "push", meaning: "the owner tells all of every change", drops: &[] },
+        Variant { name: "push", meaning: "the owner sends every change to all", drops: &[] },
     ],
     other: Other::Nothing,
 }];
@@ -426,31 +488,35 @@ const ABOUT: About = About {
     kind: Kind::Mutex,
     family: "state variables",
     control: false,
-    claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
+    claims: &[Claim::MutualExclusion, Claim::DeadlockFree, Claim::Liveness, Claim::Fencing],
     links: Links::Any,
     structure: Structure::Complete,
     partners: Partners::All,
     uses_stamps: false,
     options: OPTIONS,
     costs: Costs {
-        light: "6(N-1)",
-        saturated: "6(N-1) and polling",
-        worst: "unbounded",
-        client_delay: "2T + 4T(N-1)",
-        sync_delay: "by polling",
+        variants: &[CostsWith::new(
+            &[("registers", "push")],
+            Costs {
+                light_multicasts: Cost::exact("3N"),
+                client_delay: Cost::exact("4").table("{}T"),
+                ..PULL
+            },
+        )],
+        ..PULL
     },
     order: "ticket (number, id)",
     source: "Lamport, CACM 17(8), 1974",
-    idea: "As in a bakery: draw a number greater than all you see, and wait for everyone with a \
-           smaller one. Two may draw the same number; then the lower id goes first. While somebody \
-           is drawing, wait until its number can be seen.",
+    idea: "As in a bakery: draw a number greater than all you see, and wait for every process with \
+           a smaller one. Two may draw the same number; then the lower id goes first. While a \
+           process is drawing, wait until its number can be seen.",
     rules: &[
         "To enter: choosing := true; number := 1 + the maximum of all numbers; choosing := false.",
         "Then for each j: wait until choosing[j] is false; wait until number[j] is 0 or \
          (number[j], j) comes after ours.",
         "To leave: number := 0.",
     ],
-    known_failures: &["A process that dies while choosing blocks all, until it counts as outside."],
+    known_failures: &["A process that crashes while choosing blocks all, until it counts as idle."],
 };
 
 const NAIVE: About = About {
@@ -459,13 +525,17 @@ const NAIVE: About = About {
     control: true,
     claims: &[],
     costs: Costs {
-        light: "4(N-1)",
-        saturated: "4(N-1) and polling",
-        worst: "unbounded",
-        client_delay: "2T + 2T(N-1)",
-        sync_delay: "by polling",
+        variants: &[CostsWith::new(
+            &[("registers", "push")],
+            Costs {
+                light_multicasts: Cost::exact("2N"),
+                client_delay: Cost::exact("2").table("{}T"),
+                ..NAIVE_PULL
+            },
+        )],
+        ..NAIVE_PULL
     },
-    source: "S1's first form",
+    source: "folklore",
     idea: "The Bakery without the variable choosing. Taking the maximum is not atomic: two read \
            the same numbers, one enters before the other has written its own.",
     rules: &[
@@ -474,8 +544,9 @@ const NAIVE: About = About {
         "To leave: number := 0.",
     ],
     known_failures: &[
-        "Two inside: it needs the smaller id to write its number late. With two processes that \
-         takes links that reorder, with three it happens on links that keep order too.",
+        "Two in the critical section: it needs the smaller id to write its number late. With two \
+         processes that takes links that reorder, with three it happens on links that keep order \
+         too.",
         "Pushed over links that keep order it does not show: a number arrives before the \
          acknowledgement that lets the other one go on.",
     ],

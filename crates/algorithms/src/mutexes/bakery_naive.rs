@@ -1,5 +1,5 @@
-//! The first form of the Bakery in S1, without `choosing`: unsafe, kept as a negative control. See
-//! [`bakery`](super::Bakery), whose rules it shares but for that variable.
+//! The Bakery (Lamport, CACM 17(8), 1974) without `choosing`: unsafe, kept as a negative control.
+//! See [`bakery`](super::Bakery), whose rules it shares but for that variable.
 
 use super::bakery::BakeryWith;
 

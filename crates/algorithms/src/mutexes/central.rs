@@ -1,25 +1,27 @@
 //! The central coordinator: the folklore algorithm that the others are measured by.
 //!
-//! One process, the coordinator, keeps a queue; the others ask it, are let in one at a time, and
-//! tell it when they leave. 3 messages per entry, 4 with `refusal=denied` when others are before
-//! us. The state of a client does not depend on N. Links may reorder.
+//! One process, the coordinator, keeps a queue; the others send it requests, are granted entry one
+//! at a time, and send it a release when they leave. 3 messages per entry, 4 with `refusal=denied`
+//! when others are before us. The state of a client does not depend on N. Links may reorder.
 //!
 //! The coordinator is a process of its own, or (`coordinator=member`) one of the contenders, which
-//! says to itself what the others send it. `queue=clock` serves the waiting by the timestamps of
-//! their requests. That is not the order in which requests happened either: an older one may still
-//! be under way.
+//! handles its own requests as if they had been sent. `queue=clock` serves the waiting by the
+//! timestamps of their requests. That is not the order in which requests happened either: an older
+//! one may still be under way.
 //!
-//! Liberties: with `queue=clock` a process is never put before one that came while it was inside,
-//! whatever their timestamps, so that nobody is overtaken twice. A denial is a courtesy: the denied
-//! request is in the queue and is not made again; one that arrives late is as good as none.
+//! Liberties: with `queue=clock` a process is never queued before one that requested while it was
+//! in the critical section, whatever their timestamps, so that no process is overtaken twice. A
+//! denial only informs: the denied request is in the queue and is not made again; a denial that
+//! arrives late changes nothing.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Partners, Phase, Renaming, Stamp, Start, Structure, Time, Value, Variant,
+    About, Choice, Claim, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, NodeSet,
+    Other, Outbox, Partners, Phase, Renaming, SpecialRepair, Stamp, Start, Structure, Time, Value,
+    Variant,
 };
 
 /// One process of the central algorithm: a client, and perhaps the coordinator.
@@ -29,10 +31,10 @@ pub struct Central {
     coordinator: NodeId,
     phase: Phase,
     refusal: Refusal,
-    /// Whether the coordinator has told us that others are before us.
+    /// Whether the coordinator has denied our request for now.
     denied: bool,
-    /// What the coordinator knows; nothing at the others.
-    desk: Option<Box<Desk>>,
+    /// The coordinator's part; none at the others.
+    as_coordinator: Option<Box<Coordinator>>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -43,13 +45,13 @@ enum Refusal {
 
 /// The coordinator's part.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct Desk {
-    /// Those below this id may ask.
+struct Coordinator {
+    /// Processes below this id may send requests.
     contenders: u32,
     by_clock: bool,
-    /// Who has been let in and has not said that it left.
+    /// The process that was granted and has not released.
     current: Option<NodeId>,
-    /// Who is let in next comes first.
+    /// The waiting requests; the next to be granted comes first.
     queue: VecDeque<Waiting>,
     /// The same processes as in the queue, to know at once whether one waits.
     waiting: NodeSet,
@@ -58,20 +60,20 @@ struct Desk {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Waiting {
     request: Stamp,
-    /// Who was inside when it came.
+    /// The process in the critical section when it arrived.
     came_during: NodeId,
 }
 
-/// What the processes say.
+/// The messages between processes.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum CentralMessage {
-    /// To the coordinator: I want in, since this time.
+    /// To the coordinator: a request with this time.
     Request(Time),
-    /// To a client: go in.
+    /// To a client: enter.
     Reply,
-    /// To a client: others are before you; wait.
+    /// To a client: other requests are before yours; wait.
     Denied,
-    /// To the coordinator: I have left.
+    /// To the coordinator: the sender has left.
     Release,
 }
 
@@ -87,19 +89,19 @@ impl Mutex for Central {
         Self {
             me,
             coordinator,
-            phase: if start.is_inside(me) { Phase::Inside } else { Phase::Outside },
+            phase: if start.is_in_cs(me) { Phase::InCs } else { Phase::Idle },
             refusal: match start.setting("refusal") {
                 "denied" => Refusal::Denied,
                 _ => Refusal::Silent,
             },
             denied: false,
-            desk: (me == coordinator).then(|| Box::new(Desk::new(start))),
+            as_coordinator: (me == coordinator).then(|| Box::new(Coordinator::new(start))),
         }
     }
 
     fn request(&mut self, ours: Stamp, out: &mut Outbox<Self::Message>) {
         self.phase = Phase::Requesting;
-        if self.desk.is_some() {
+        if self.as_coordinator.is_some() {
             self.on_request(ours, out);
         } else {
             out.send(self.coordinator, Request(ours.time));
@@ -107,12 +109,12 @@ impl Mutex for Central {
     }
 
     fn receive(&mut self, from: NodeId, message: Self::Message, out: &mut Outbox<Self::Message>) {
-        let known = match &self.desk {
-            Some(desk) => desk.has_client(from) && from != self.me,
+        let known = match &self.as_coordinator {
+            Some(coordinator) => coordinator.has_client(from) && from != self.me,
             None => from == self.coordinator,
         };
         if !known {
-            return out.nonsense(from, "a message from one who is not the coordinator or a client");
+            return out.nonsense(from, "a message from neither the coordinator nor a client");
         }
         match message {
             Request(time) => self.on_request(Stamp::new(time, from), out),
@@ -123,132 +125,70 @@ impl Mutex for Central {
     }
 
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
-        self.phase = Phase::Outside;
-        if self.desk.is_some() {
+        self.phase = Phase::Idle;
+        if self.as_coordinator.is_some() {
             self.on_release(self.me, out);
         } else {
             out.send(self.coordinator, Release);
-        }
-    }
-
-    fn phase(&self) -> Phase {
-        self.phase
-    }
-
-    fn token_here(&self) -> bool {
-        self.desk.as_ref().is_some_and(|desk| desk.current.is_none() && desk.has_client(self.me))
-    }
-
-    fn at_start(&self, _start: &Start) -> bool {
-        self.phase == Phase::Outside && self.desk.as_ref().is_none_or(|desk| desk.current.is_none())
-    }
-
-    fn waits_for(&self) -> Vec<NodeId> {
-        match (self.phase, &self.desk) {
-            (Phase::Requesting, None) => vec![self.coordinator],
-            (Phase::Requesting, Some(desk)) => desk.current.into_iter().collect(),
-            (Phase::Outside | Phase::Inside, _) => Vec::new(),
-        }
-    }
-
-    fn variables(&self) -> Fields {
-        let mut fields = Fields::new();
-        if self.refusal == Refusal::Denied {
-            fields.push(("denied", self.denied.into()));
-        }
-        if let Some(desk) = &self.desk {
-            fields.push(("current", desk.current.into()));
-            let requests = desk.queue.iter().map(|waiting| waiting.request);
-            fields.push((
-                "queue",
-                if desk.by_clock {
-                    Value::list(requests)
-                } else {
-                    Value::list(requests.map(|request| request.node))
-                },
-            ));
-        }
-        fields
-    }
-
-    fn times(&mut self, visit: &mut dyn FnMut(&mut Time)) {
-        for waiting in self.desk.iter_mut().flat_map(|desk| &mut desk.queue) {
-            visit(&mut waiting.request.time);
-        }
-    }
-
-    /// By arrival, clients are all alike; by the clock, ids break ties.
-    fn is_symmetric(start: &Start, renaming: &Renaming) -> bool {
-        let coordinator = start.coordinator();
-        start.setting("queue") == "arrival" && renaming.of(coordinator) == coordinator
-    }
-
-    fn rename(&mut self, renaming: &Renaming) {
-        self.me = renaming.of(self.me);
-        if let Some(desk) = &mut self.desk {
-            renaming.all(&mut desk.current);
-            desk.waiting = renaming.set(&desk.waiting);
-            for waiting in &mut desk.queue {
-                waiting.request = renaming.stamp(waiting.request);
-                waiting.came_during = renaming.of(waiting.came_during);
-            }
         }
     }
 }
 
 impl Central {
     fn on_request(&mut self, request: Stamp, out: &mut Outbox<CentralMessage>) {
-        let Some(desk) = &mut self.desk else {
-            return out.nonsense(request.node, "a request to one who is not the coordinator");
+        let Some(coordinator) = &mut self.as_coordinator else {
+            return out
+                .nonsense(request.node, "a request to a process that is not the coordinator");
         };
-        // A request of the one inside is no nonsense: it may have overtaken its release.
-        if desk.waiting.contains(request.node) {
+        // A request of the process in the critical section is valid: it may have overtaken its
+        // release.
+        if coordinator.waiting.contains(request.node) {
             return out.nonsense(request.node, "a second request before the first was answered");
         }
-        match desk.current {
+        match coordinator.current {
             None => {
-                desk.current = Some(request.node);
-                self.let_in(request.node, out);
+                coordinator.current = Some(request.node);
+                self.grant(request.node, out);
             }
-            Some(inside) => {
-                desk.put_in_queue(Waiting { request, came_during: inside });
+            Some(current) => {
+                coordinator.put_in_queue(Waiting { request, came_during: current });
                 self.refuse(request.node, out);
             }
         }
     }
 
     fn on_release(&mut self, from: NodeId, out: &mut Outbox<CentralMessage>) {
-        let Some(desk) = &mut self.desk else {
-            return out.nonsense(from, "a release to one who is not the coordinator");
+        let Some(coordinator) = &mut self.as_coordinator else {
+            return out.nonsense(from, "a release to a process that is not the coordinator");
         };
-        if desk.current != Some(from) {
-            return out.nonsense(from, "a release by one who was not let in");
+        if coordinator.current != Some(from) {
+            return out.nonsense(from, "a release by a process that was not granted");
         }
-        desk.current = desk.take_from_queue();
-        if let Some(next) = desk.current {
-            self.let_in(next, out);
+        coordinator.current = coordinator.take_from_queue();
+        if let Some(next) = coordinator.current {
+            self.grant(next, out);
         }
     }
 
     fn on_reply(&mut self, from: NodeId, out: &mut Outbox<CentralMessage>) {
-        if self.desk.is_none() && self.phase == Phase::Requesting {
-            self.let_in(self.me, out);
+        if self.as_coordinator.is_none() && self.phase == Phase::Requesting {
+            self.grant(self.me, out);
         } else {
-            out.nonsense(from, "a reply nobody asked for");
+            out.nonsense(from, "an unrequested reply");
         }
     }
 
     fn on_denied(&mut self, from: NodeId, out: &mut Outbox<CentralMessage>) {
-        if self.desk.is_some() || self.refusal == Refusal::Silent {
-            return out.nonsense(from, "a denial where nobody is denied");
+        if self.as_coordinator.is_some() || self.refusal == Refusal::Silent {
+            return out.nonsense(from, "a denial with refusal=silent");
         }
         // Not requesting: the reply has overtaken it.
         self.denied = self.phase == Phase::Requesting;
     }
 
-    fn let_in(&mut self, client: NodeId, out: &mut Outbox<CentralMessage>) {
+    fn grant(&mut self, client: NodeId, out: &mut Outbox<CentralMessage>) {
         if client == self.me {
-            self.phase = Phase::Inside;
+            self.phase = Phase::InCs;
             self.denied = false;
             out.enter();
         } else {
@@ -267,12 +207,12 @@ impl Central {
     }
 }
 
-impl Desk {
+impl Coordinator {
     fn new(start: &Start) -> Self {
         Self {
             contenders: start.contenders(),
             by_clock: start.setting("queue") == "clock",
-            current: start.inside(),
+            current: start.in_cs(),
             queue: VecDeque::new(),
             waiting: NodeSet::new(),
         }
@@ -283,11 +223,11 @@ impl Desk {
     }
 
     fn put_in_queue(&mut self, new: Waiting) {
-        let mut place = self.queue.len();
-        while place > 0 && self.by_clock && new.goes_before(&self.queue[place - 1]) {
-            place -= 1;
+        let mut index = self.queue.len();
+        while index > 0 && self.by_clock && new.goes_before(&self.queue[index - 1]) {
+            index -= 1;
         }
-        self.queue.insert(place, new);
+        self.queue.insert(index, new);
         self.waiting.insert(new.request.node);
     }
 
@@ -299,9 +239,99 @@ impl Desk {
 }
 
 impl Waiting {
-    /// By timestamp, but nobody goes a second time before one that came while it was inside.
+    /// By timestamp, but a process is not granted twice before one that requested while it was in
+    /// the critical section.
     fn goes_before(&self, other: &Self) -> bool {
         self.request < other.request && self.request.node != other.came_during
+    }
+}
+
+impl Inspect for Central {
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn would_enter_at_once(&self) -> bool {
+        self.as_coordinator.as_ref().is_some_and(|coordinator| {
+            coordinator.current.is_none() && coordinator.has_client(self.me)
+        })
+    }
+
+    fn is_at_start(&self, _start: &Start) -> bool {
+        self.phase == Phase::Idle
+            && self.as_coordinator.as_ref().is_none_or(|coordinator| coordinator.current.is_none())
+    }
+
+    fn waits_for(&self) -> Vec<NodeId> {
+        match (self.phase, &self.as_coordinator) {
+            (Phase::Requesting, None) => vec![self.coordinator],
+            (Phase::Requesting, Some(coordinator)) => coordinator.current.into_iter().collect(),
+            (Phase::Idle | Phase::InCs, _) => Vec::new(),
+        }
+    }
+
+    fn variables(&self) -> Fields {
+        let mut fields = Fields::new();
+        if self.refusal == Refusal::Denied {
+            fields.push(("denied", self.denied.into()));
+        }
+        if let Some(coordinator) = &self.as_coordinator {
+            fields.push(("current", coordinator.current.into()));
+            let requests = coordinator.queue.iter().map(|waiting| waiting.request);
+            fields.push((
+                "queue",
+                if coordinator.by_clock {
+                    Value::list(requests)
+                } else {
+                    Value::list(requests.map(|request| request.node))
+                },
+            ));
+        }
+        fields
+    }
+
+    fn times(&mut self, visit: &mut dyn FnMut(&mut Time)) {
+        for waiting in self.as_coordinator.iter_mut().flat_map(|coordinator| &mut coordinator.queue)
+        {
+            visit(&mut waiting.request.time);
+        }
+    }
+
+    /// By arrival, clients are all alike; by the clock, ids break ties.
+    fn is_symmetric(start: &Start, renaming: &Renaming) -> bool {
+        let coordinator = start.coordinator();
+        start.setting("queue") == "arrival" && renaming.of(coordinator) == coordinator
+    }
+
+    fn rename(&mut self, renaming: &Renaming) {
+        self.me = renaming.of(self.me);
+        if let Some(coordinator) = &mut self.as_coordinator {
+            renaming.all(&mut coordinator.current);
+            coordinator.waiting = renaming.set(&coordinator.waiting);
+            for waiting in &mut coordinator.queue {
+                waiting.request = renaming.stamp(waiting.request);
+                waiting.came_during = renaming.of(waiting.came_during);
+            }
+        }
+    }
+
+    fn special_repair() -> SpecialRepair {
+        SpecialRepair::TakeOut
+    }
+
+    /// Only the coordinator's crash concerns the clients.
+    fn can_go_without(&self, crashed: NodeId) -> bool {
+        crashed != self.coordinator
+    }
+
+    /// The coordinator takes a crashed client's request out, and what it held is free.
+    fn go_without(&mut self, crashed: NodeId, out: &mut Outbox<CentralMessage>) {
+        let Some(coordinator) = &mut self.as_coordinator else { return };
+        coordinator.queue.retain(|waiting| waiting.request.node != crashed);
+        coordinator.waiting.remove(crashed);
+        if coordinator.current == Some(crashed) {
+            self.on_release(crashed, out);
+        }
     }
 }
 
@@ -329,6 +359,38 @@ impl Message for CentralMessage {
     }
 }
 
+use crate::{Cost, CostsWith};
+
+const DEDICATED: Costs = Costs {
+    light: Cost::exact("3"),
+    light_multicasts: Cost::exact("3"),
+    saturated: Cost::exact("3"),
+    saturated_multicasts: Cost::exact("3"),
+    worst: Cost::bound("3"),
+    client_delay: Cost::exact("2").table("{}T"),
+    sync_delay: Cost::exact("2").table("{}T"),
+    ..Costs::NONE
+};
+
+const DENIED: Costs = Costs {
+    saturated: Cost::exact("4"),
+    saturated_multicasts: Cost::exact("4"),
+    worst: Cost::bound("4"),
+    ..DEDICATED
+};
+
+/// The coordinator is drawn once in N times, and then needs no message.
+pub(super) const MEMBER: Costs = Costs {
+    light: Cost::mean("3(N-1)/N"),
+    light_multicasts: Cost::mean("3(N-1)/N"),
+    saturated: Cost::exact("3(N-1)/N"),
+    saturated_multicasts: Cost::exact("3(N-1)/N"),
+    worst: Cost::bound("3"),
+    client_delay: Cost::mean("2(N-1)/N").table("{} T"),
+    sync_delay: Cost::exact("2(N-1)/N").table("{} T"),
+    ..Costs::NONE
+};
+
 const ABOUT: About = About {
     name: "central",
     title: "Central coordinator",
@@ -336,11 +398,11 @@ const ABOUT: About = About {
     family: "permission",
     control: false,
     claims: &[
-        Claim::Safety,
+        Claim::MutualExclusion,
         Claim::DeadlockFree,
         Claim::Liveness,
         Claim::BoundedBypass,
-        Claim::Fence,
+        Claim::Fencing,
     ],
     links: Links::Any,
     structure: Structure::Complete,
@@ -366,10 +428,14 @@ const ABOUT: About = About {
         Choice {
             key: "refusal",
             values: &[
-                Variant { name: "silent", meaning: "who must wait hears nothing", drops: &[] },
+                Variant {
+                    name: "silent",
+                    meaning: "a client that must wait gets no message",
+                    drops: &[],
+                },
                 Variant {
                     name: "denied",
-                    meaning: "who must wait is told so, and is queued all the same",
+                    meaning: "a client that must wait is denied, and queued all the same",
                     drops: &[],
                 },
             ],
@@ -389,27 +455,37 @@ const ABOUT: About = About {
         },
     ],
     costs: Costs {
-        light: "3",
-        saturated: "3 (denied: 4)",
-        worst: "3 (denied: 4)",
-        client_delay: "2T",
-        sync_delay: "2T",
+        saturated: Cost::exact("3").table("{} (denied: 4)"),
+        worst: Cost::bound("3").table("{} (denied: 4)"),
+        variants: &[
+            CostsWith::new(
+                &[("refusal", "denied"), ("coordinator", "member")],
+                Costs {
+                    saturated: Cost::exact("4(N-1)/N"),
+                    saturated_multicasts: Cost::exact("4(N-1)/N"),
+                    ..MEMBER
+                },
+            ),
+            CostsWith::new(&[("coordinator", "member")], MEMBER),
+            CostsWith::new(&[("refusal", "denied")], DENIED),
+        ],
+        ..DEDICATED
     },
     order: "arrival at the coordinator",
     source: "folklore",
-    idea: "One process keeps a queue for all. A client asks it, goes in when it is told to, and \
-           says when it has left; the permission is a token that always comes back to the \
-           coordinator. It costs little, but all of it at one process.",
+    idea: "One process keeps a queue for all. A client sends it a request, enters when it replies, \
+           and sends a release when it leaves; the permission is a token that always comes back to \
+           the coordinator. It costs little, but all of it at one process.",
     rules: &[
         "To enter: send a request to the coordinator and wait for its reply.",
-        "On a request: the coordinator replies if nobody is inside, else it queues the request \
-         (and says denied).",
+        "On a request: the coordinator replies if no process is in the critical section, else it \
+         queues the request (and sends denied).",
         "To leave: send a release to the coordinator.",
         "On a release: the coordinator replies to the first in the queue.",
     ],
     known_failures: &[
-        "Requests are not granted in the order in which they happened (EM3): one that is slow on \
-         its way comes after one that was made later. queue=clock does not mend that.",
+        "Requests are not granted in the order in which they happened: one that is slow on \
+         its way comes after one that was made later. queue=clock does not change that.",
         "Without the coordinator nothing goes on; all messages go through it.",
     ],
 };

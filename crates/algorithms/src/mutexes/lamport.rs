@@ -1,24 +1,26 @@
 //! L. Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 21(7),
 //! 1978.
 //!
-//! Everyone keeps a queue of all requests, ordered by timestamp. A process enters when its own
-//! request is the first in its own queue, and it has heard from everyone since, so that no older
-//! one can still come. 3(N-1) messages per entry. Links must keep the order of messages: where they
-//! do not, an older request can arrive after what was said later, and two are inside.
+//! Every process keeps a queue of all requests, ordered by timestamp. A process enters when its own
+//! request is the first in its own queue, and a later message of every other process has arrived,
+//! so that no older request can still come. 3(N-1) messages per entry. Links must keep the order of
+//! messages: where they do not, an older request can arrive after a later message, and two
+//! processes are in the critical section.
 //!
 //! As published (`confirm=any`), any message with a later timestamp will do, one of the application
 //! included; with `confirm=reply` it must be the reply to the request.
 //!
-//! Liberties: a process counts the replies that it is owed, so that one nobody asked for is
-//! recognised. What a process says to itself is a call.
+//! Liberties: a process counts the replies that it is owed, so that an unrequested one
+//! is recognised. A message of a process to itself is a call.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Partners, Phase, Stamp, Start, Structure, Time, Value, Variant,
+    About, Choice, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId,
+    NodeSet, Other, Outbox, Partners, Phase, SpecialRepair, Stamp, Start, Structure, Time, Value,
+    Variant,
 };
 
 /// One process of Lamport's algorithm.
@@ -31,13 +33,13 @@ pub struct Lamport {
     queue: VecDeque<Stamp>,
     /// The same processes as in the queue, to know at once whether one waits.
     queued: NodeSet,
-    /// Whom we have not heard since our request.
+    /// The processes of which no message stamped later than our request has arrived.
     missing: NodeSet,
-    /// How many replies each one owes us: more than one when others' messages let us in sooner.
+    /// How many replies each one owes us: more than one when others' messages let us enter sooner.
     owed: Vec<u32>,
 }
 
-/// What confirms that no older request of a process is still under way.
+/// The message that confirms that no older request of its sender is still under way.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Confirm {
     Any,
@@ -46,19 +48,19 @@ enum Confirm {
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum State {
-    Outside,
+    Idle,
     Requesting { ours: Stamp },
-    Inside,
+    InCs,
 }
 
-/// What the processes say.
+/// The messages between processes.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum LamportMessage {
-    /// I want in, since this time.
+    /// A request with this time.
     Request(Time),
     /// I have your request.
     Reply,
-    /// I have left; forget my request.
+    /// The sender has left; its request is over.
     Release,
 }
 
@@ -77,14 +79,15 @@ impl Mutex for Lamport {
             } else {
                 Confirm::Any
             },
-            state: if start.is_inside(me) { State::Inside } else { State::Outside },
-            queue: start.inside().map(|node| Stamp::new(Time::ZERO, node)).into_iter().collect(),
-            queued: start.inside().into_iter().collect(),
+            state: if start.is_in_cs(me) { State::InCs } else { State::Idle },
+            queue: start.in_cs().map(|node| Stamp::new(Time::ZERO, node)).into_iter().collect(),
+            queued: start.in_cs().into_iter().collect(),
             missing: NodeSet::new(),
             owed: vec![0; start.all().len()],
         }
     }
 
+    /// Rule 1: the request goes to all others and into our own queue.
     fn request(&mut self, ours: Stamp, out: &mut Outbox<Self::Message>) {
         self.state = State::Requesting { ours };
         self.put_in_queue(ours);
@@ -107,14 +110,19 @@ impl Mutex for Lamport {
         }
     }
 
+    /// Rule 3: our request leaves our queue, and a release goes to all others.
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
-        self.state = State::Outside;
+        self.state = State::Idle;
         self.queue.pop_front();
         self.queued.remove(self.me);
         out.multicast(self.others(), Release);
     }
 
-    fn heard(&mut self, from: NodeId, sent: Time, out: &mut Outbox<Self::Message>) {
+    /// Rule 5, condition (ii): any message of `from` that is stamped later than our request shows
+    /// that no older request of it is still on its way, since the link keeps order. It is called
+    /// after `receive`: a request that the same message carries must be in the queue before we look
+    /// at its head.
+    fn observed(&mut self, from: NodeId, sent: Time, out: &mut Outbox<Self::Message>) {
         if self.confirm == Confirm::Any
             && let State::Requesting { ours } = self.state
             && Stamp::new(sent, from) > ours
@@ -123,20 +131,86 @@ impl Mutex for Lamport {
             self.enter_if_first(out);
         }
     }
+}
 
-    fn phase(&self) -> Phase {
-        match self.state {
-            State::Outside => Phase::Outside,
-            State::Requesting { .. } => Phase::Requesting,
-            State::Inside => Phase::Inside,
+impl Lamport {
+    /// Rule 2: the request goes into the queue, and a reply back.
+    fn on_request(&mut self, theirs: Stamp, out: &mut Outbox<LamportMessage>) {
+        if self.queued.contains(theirs.node) {
+            return out.nonsense(theirs.node, "a second request before the first was released");
+        }
+        self.put_in_queue(theirs);
+        out.send(theirs.node, Reply);
+    }
+
+    /// Rule 2, the requester's side: the acknowledgement has arrived.
+    fn on_reply(&mut self, from: NodeId, out: &mut Outbox<LamportMessage>) {
+        if self.owed[from.index()] == 0 {
+            return out.nonsense(from, "an unrequested reply");
+        }
+        self.owed[from.index()] -= 1;
+        // Where any message counts, this one does too, by its stamp in `observed`: it may answer an
+        // older request of ours, and then it shows nothing about this one.
+        if self.confirm == Confirm::Reply {
+            self.missing.remove(from);
+            self.enter_if_first(out);
         }
     }
 
-    fn token_here(&self) -> bool {
-        self.owed.len() == 1 && self.state == State::Outside
+    /// Rule 4: the sender's request leaves the queue.
+    fn on_release(&mut self, from: NodeId, out: &mut Outbox<LamportMessage>) {
+        if !self.queued.contains(from) {
+            return out.nonsense(from, "a release without a request");
+        }
+        // Not always the first: the release of one before it may be slower.
+        let Some(index) = self.queue.iter().position(|request| request.node == from) else {
+            return;
+        };
+        if self.queue.iter().take(index).any(|request| request.node == self.me) {
+            return out.nonsense(from, "a release by a process whose request is after ours");
+        }
+        self.queue.remove(index);
+        self.queued.remove(from);
+        self.enter_if_first(out);
     }
 
-    fn at_start(&self, _start: &Start) -> bool {
+    fn put_in_queue(&mut self, request: Stamp) {
+        let index = self.queue.partition_point(|&other| other < request);
+        self.queue.insert(index, request);
+        self.queued.insert(request.node);
+    }
+
+    /// Rule 5: (i) our request is the first in our queue, and (ii) no process is missing.
+    fn enter_if_first(&mut self, out: &mut Outbox<LamportMessage>) {
+        if let State::Requesting { ours } = self.state
+            && self.missing.is_empty()
+            && self.queue.front() == Some(&ours)
+        {
+            self.state = State::InCs;
+            out.enter();
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = NodeId> + use<> {
+        let me = self.me;
+        (0..self.owed.len()).map(NodeId::from).filter(move |&node| node != me)
+    }
+}
+
+impl Inspect for Lamport {
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Idle => Phase::Idle,
+            State::Requesting { .. } => Phase::Requesting,
+            State::InCs => Phase::InCs,
+        }
+    }
+
+    fn would_enter_at_once(&self) -> bool {
+        self.owed.len() == 1 && self.state == State::Idle
+    }
+
+    fn is_at_start(&self, _start: &Start) -> bool {
         self.queue.is_empty() && self.owed.iter().all(|&replies| replies == 0)
     }
 
@@ -165,64 +239,18 @@ impl Mutex for Lamport {
             visit(&mut request.time);
         }
     }
-}
 
-impl Lamport {
-    fn on_request(&mut self, theirs: Stamp, out: &mut Outbox<LamportMessage>) {
-        if self.queued.contains(theirs.node) {
-            return out.nonsense(theirs.node, "a second request before the first was released");
-        }
-        self.put_in_queue(theirs);
-        out.send(theirs.node, Reply);
+    fn special_repair() -> SpecialRepair {
+        SpecialRepair::TakeOut
     }
 
-    fn on_reply(&mut self, from: NodeId, out: &mut Outbox<LamportMessage>) {
-        if self.owed[from.index()] == 0 {
-            return out.nonsense(from, "a reply nobody asked for");
-        }
-        self.owed[from.index()] -= 1;
-        // Where any message counts, this one does too, by its time: it may answer an older request.
-        if self.confirm == Confirm::Reply {
-            self.missing.remove(from);
-            self.enter_if_first(out);
-        }
-    }
-
-    fn on_release(&mut self, from: NodeId, out: &mut Outbox<LamportMessage>) {
-        if !self.queued.contains(from) {
-            return out.nonsense(from, "a release without a request");
-        }
-        // Not always the first: the release of one before it may be slower.
-        let Some(place) = self.queue.iter().position(|request| request.node == from) else {
-            return;
-        };
-        if self.queue.iter().take(place).any(|request| request.node == self.me) {
-            return out.nonsense(from, "a release by one whose turn is after ours");
-        }
-        self.queue.remove(place);
-        self.queued.remove(from);
+    /// The requests of a crashed process leave the queue, and its replies count as given.
+    fn go_without(&mut self, crashed: NodeId, out: &mut Outbox<LamportMessage>) {
+        self.queue.retain(|request| request.node != crashed);
+        self.queued.remove(crashed);
+        self.owed[crashed.index()] = 0;
+        self.missing.remove(crashed);
         self.enter_if_first(out);
-    }
-
-    fn put_in_queue(&mut self, request: Stamp) {
-        let place = self.queue.partition_point(|&other| other < request);
-        self.queue.insert(place, request);
-        self.queued.insert(request.node);
-    }
-
-    fn enter_if_first(&mut self, out: &mut Outbox<LamportMessage>) {
-        if let State::Requesting { ours } = self.state
-            && self.missing.is_empty()
-            && self.queue.front() == Some(&ours)
-        {
-            self.state = State::Inside;
-            out.enter();
-        }
-    }
-
-    fn others(&self) -> impl Iterator<Item = NodeId> + use<> {
-        let me = self.me;
-        (0..self.owed.len()).map(NodeId::from).filter(move |&node| node != me)
     }
 }
 
@@ -256,12 +284,12 @@ const ABOUT: About = About {
     family: "permission",
     control: false,
     claims: &[
-        Claim::Safety,
+        Claim::MutualExclusion,
         Claim::DeadlockFree,
         Claim::Liveness,
         Claim::Ordering,
         Claim::BoundedBypass,
-        Claim::Fence,
+        Claim::Fencing,
     ],
     links: Links::Fifo,
     structure: Structure::Complete,
@@ -284,28 +312,32 @@ const ABOUT: About = About {
         other: Other::Nothing,
     }],
     costs: Costs {
-        light: "3(N-1)",
-        saturated: "3(N-1)",
-        worst: "3(N-1)",
-        client_delay: "2T",
-        sync_delay: "T",
+        light: Cost::exact("3(N-1)"),
+        light_multicasts: Cost::exact("N+1"),
+        saturated: Cost::exact("3(N-1)"),
+        saturated_multicasts: Cost::exact("N+1"),
+        worst: Cost::bound("3(N-1)"),
+        client_delay: Cost::exact("2").table("{}T"),
+        sync_delay: Cost::T,
+        ..Costs::NONE
     },
     order: "timestamp",
     source: "Lamport, CACM 21(7), 1978",
-    idea: "Everyone tells everyone of every request and every release, and all keep the same \
-           queue, ordered by timestamp. Who is first in its own queue may still be ignorant of an \
-           older request on its way; once it has heard something later from everyone, over links \
-           that keep order, there is none.",
+    idea: "Every request and every release goes to all, and all keep the same queue, ordered by \
+           timestamp. A process that is first in its own queue may still not know of an older \
+           request on its way; once a later message of every other process has arrived, over links \
+           that keep order, no older request can come.",
     rules: &[
         "To enter: stamp the request, put it in the own queue, send it to all others.",
         "On a request: put it in the queue and reply.",
-        "Go in when the own request is the first in the own queue and every other process has said \
-         something later (confirm=reply: has replied).",
+        "Enter when the own request is the first in the own queue and a later message of every \
+         other process has arrived (confirm=reply: its reply).",
         "To leave: take the request out of the queue and send a release to all others.",
         "On a release: take the sender's request out of the queue.",
     ],
     known_failures: &[
-        "Over links that reorder messages two can be inside (EM1), or all wait for ever.",
-        "One process that is down stops everyone.",
+        "Over links that reorder messages two can be in the critical section, or all wait \
+         for ever.",
+        "One process that is down stops all.",
     ],
 };

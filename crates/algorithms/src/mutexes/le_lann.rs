@@ -1,34 +1,34 @@
 //! G. Le Lann, "Distributed systems: towards a formal approach", IFIP Congress, 1977.
 //!
-//! One token goes round a ring and never rests. Who wants in keeps it for the time inside; who does
-//! not passes it on at once. No request is ever sent: 1 message per entry when everyone wants in,
-//! and messages without end when nobody does. The state of a process does not depend on N, and each
-//! link carries one message at a time, so that order on links means nothing.
+//! One token goes round a ring and never rests. A requesting process keeps it for its critical
+//! section; an idle one passes it on at once. No request is ever sent: 1 message per entry when all
+//! processes are requesting, and messages without end when none is. The state of a process does not
+//! depend on N, and each link carries one message at a time, so that links may reorder.
 //!
-//! Liberties: the first holder sends the token off when the system begins. A pass by somebody who
-//! did not want the token is a lazy send, which a driver may slow down. Alone on the ring, a
-//! process keeps the token.
+//! Liberties: the first holder sends the token off when the system begins. A pass by a process that
+//! is not requesting is a lazy send, which a driver may slow down. Alone on the ring, a process
+//! keeps the token.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
-    Stamp, Start, Structure, mutexes::state::State,
+    About, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, Outbox,
+    Partners, Phase, SpecialRepair, Stamp, Start, Structure, mutexes::state::State,
 };
 
 /// One process of Le Lann's ring.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct LeLann {
     me: NodeId,
-    /// Who passes the token to us.
+    /// The process before us on the ring, which passes us the token.
     predecessor: NodeId,
-    /// Whom we pass it to.
+    /// The next process on the ring, to which we pass the token.
     successor: NodeId,
     /// The token is kept before the beginning, or alone.
     state: State,
 }
 
-/// What the processes say.
+/// The messages between processes.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum LeLannMessage {
     /// The token is yours.
@@ -51,78 +51,99 @@ impl Mutex for LeLann {
         }
     }
 
+    /// The control token sets off.
     fn begin(&mut self, out: &mut Outbox<Self::Message>) {
-        if self.state.is_keeping() && !self.is_alone() {
-            self.state = State::Outside;
+        if self.state.is_idle_with_token() && !self.is_alone() {
+            self.state = State::Idle;
             out.send_lazily(self.successor, Token);
         }
     }
 
+    /// A request sends nothing: the control token comes by.
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
         match self.state {
-            State::Keeping(()) => {
-                self.state = State::Inside(());
+            State::IdleWithToken(()) => {
+                self.state = State::InCs(());
                 out.enter();
             }
-            State::Outside | State::Requesting | State::Inside(()) => {
+            State::Idle | State::Requesting | State::InCs(()) => {
                 self.state = State::Requesting;
             }
         }
     }
 
+    /// The control token arrives: it is kept for the critical section, or passed on.
     fn receive(&mut self, from: NodeId, message: Self::Message, out: &mut Outbox<Self::Message>) {
         if from != self.predecessor || self.is_alone() {
-            return out.nonsense(from, "a message from one who is not before us on the ring");
+            return out
+                .nonsense(from, "a message from a process that is not before us on the ring");
         }
         let Token = message;
         match self.state {
-            State::Outside => out.send_lazily(self.successor, Token),
+            State::Idle => out.send_lazily(self.successor, Token),
             State::Requesting => {
-                self.state = State::Inside(());
+                self.state = State::InCs(());
                 out.enter();
             }
-            State::Keeping(()) | State::Inside(()) => out.nonsense(from, "a second token"),
+            State::IdleWithToken(()) | State::InCs(()) => out.nonsense(from, "a second token"),
         }
     }
 
+    /// After the critical section the control token is passed on.
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
         if self.is_alone() {
-            self.state = State::Keeping(());
+            self.state = State::IdleWithToken(());
         } else {
-            // Even if we want in again at once, the others on the ring come first.
-            self.state = State::Outside;
+            // Even if our client requests again at once, the others on the ring come first.
+            self.state = State::Idle;
             out.send(self.successor, Token);
         }
-    }
-
-    fn phase(&self) -> Phase {
-        self.state.phase()
-    }
-
-    fn token_here(&self) -> bool {
-        self.state.is_keeping()
-    }
-
-    /// Once the token is on its way it never rests at the holder again, unless we are alone.
-    fn at_start(&self, start: &Start) -> bool {
-        self.state.is_as_at_start(self.me, start)
-    }
-
-    fn waits_for(&self) -> Vec<NodeId> {
-        match self.state {
-            State::Requesting => vec![self.predecessor],
-            State::Outside | State::Keeping(()) | State::Inside(()) => Vec::new(),
-        }
-    }
-
-    fn variables(&self) -> Fields {
-        vec![("successor", self.successor.into()), ("token", self.state.token().is_some().into())]
     }
 }
 
 impl LeLann {
     fn is_alone(&self) -> bool {
         self.successor == self.me
+    }
+}
+
+impl Inspect for LeLann {
+    fn phase(&self) -> Phase {
+        self.state.phase()
+    }
+
+    fn would_enter_at_once(&self) -> bool {
+        self.state.is_idle_with_token()
+    }
+
+    /// Once the token is on its way it never rests at the holder again, unless we are alone.
+    fn is_at_start(&self, start: &Start) -> bool {
+        self.state.is_at_start(self.me, start)
+    }
+
+    fn waits_for(&self) -> Vec<NodeId> {
+        match self.state {
+            State::Requesting => vec![self.predecessor],
+            State::Idle | State::IdleWithToken(()) | State::InCs(()) => Vec::new(),
+        }
+    }
+
+    fn variables(&self) -> Fields {
+        vec![("successor", self.successor.into()), ("token", self.state.token().is_some().into())]
+    }
+
+    fn special_repair() -> SpecialRepair {
+        SpecialRepair::CloseRing { acknowledged: true }
+    }
+
+    fn close_ring(&mut self, me: NodeId, start: &Start) {
+        self.me = me;
+        self.predecessor = start.predecessor(me);
+        self.successor = start.successor(me);
+    }
+
+    fn pass_again(&self) -> Option<LeLannMessage> {
+        Some(Token)
     }
 }
 
@@ -140,11 +161,11 @@ const ABOUT: About = About {
     family: "token",
     control: false,
     claims: &[
-        Claim::Safety,
+        Claim::MutualExclusion,
         Claim::DeadlockFree,
         Claim::Liveness,
         Claim::BoundedBypass,
-        Claim::Fence,
+        Claim::Fencing,
     ],
     links: Links::Any,
     structure: Structure::Ring,
@@ -152,30 +173,35 @@ const ABOUT: About = About {
     uses_stamps: false,
     options: &[],
     costs: Costs {
-        light: "unbounded",
-        saturated: "1",
-        worst: "unbounded",
-        client_delay: "N/2 T mean",
-        sync_delay: "T to (N-1)T",
+        light: Cost::words("unbounded"),
+        saturated: Cost::exact("1"),
+        saturated_multicasts: Cost::exact("1"),
+        worst: Cost::words("unbounded"),
+        client_delay: Cost::mean("N/2").table("{} T mean"),
+        sync_delay: Cost::exact("1").table("T to (N-1)T"),
+        light_hints: &["the ring never rests: its messages per entry grow with the gap between \
+                        requests, so no figure compares with them"],
+        ..Costs::NONE
     },
     order: "ring",
     source: "Le Lann, IFIP Congress, 1977",
-    idea: "One token goes round the ring of processes, whether or not anybody wants it. Who wants \
-           in waits until it comes by and keeps it for the time inside. Nobody asks for anything, \
-           so nobody is ever told who waits, and each of the others can go in at most once before \
-           it is our turn.",
+    idea: "One token goes round the ring of processes, whether or not it is requested. A requester \
+           waits until it comes by and keeps it for its critical section. No process sends a \
+           request, so none knows which others wait, and each of the others can enter at most once \
+           before it is our turn.",
     rules: &[
-        "In the beginning: the holder passes the token to its successor, unless it is inside.",
+        "In the beginning: the holder passes the token to its successor, unless it is in the \
+         critical section.",
         "To enter: wait for the token.",
-        "On the token: go in if we wait for it, else pass it on at once.",
+        "On the token: enter if requesting, else pass it on at once.",
         "To leave: pass the token to the successor.",
     ],
     known_failures: &[
-        "Requests are not granted in the order in which they happened (EM3): one who asked later \
+        "Requests are not granted in the order in which they happened: a later requester \
          may be next on the ring.",
-        "The token is lost with the process that has it, and a process that is gone breaks the \
+        "The token is lost with the process that has it, and a crashed process breaks the \
          ring.",
-        "With two tokens on the ring two can be inside (EM1).",
-        "The token costs messages while nobody wants it.",
+        "With two tokens on the ring two processes can be in the critical section.",
+        "The token costs messages while no process wants it.",
     ],
 };

@@ -2,22 +2,23 @@
 //! 1985; with the corrections of B. A. Sanders, ACM TOCS 5(3), 1987.
 //!
 //! A process enters with the votes of its quorum, and each voter has one vote. Since any two
-//! quorums meet, no two are inside. Since two could wait for each other's votes, a voter that has
-//! given its vote to the worse request asks it back. 3(K-1) messages without contention, K the
-//! size of a quorum. Links must keep order.
+//! quorums meet, no two are in the critical section. Since two could wait for each other's votes, a
+//! voter that has given its vote to the worse request asks it back. 3(K-1) messages without
+//! contention, K the size of a quorum. Links must keep order.
 //!
-//! Two forms (`resolution`). With `inquire` (S1) a candidate gives its vote back only if it knows
-//! that it cannot win now: some voter has told it FAILED. With `reject` (S0) it gives it back
-//! whenever it does not hold all votes, and there is no FAILED.
+//! Two forms (`resolution`). With `inquire`, the paper's, a candidate gives its vote back only if
+//! it knows that it cannot win now: some voter has sent it FAILED. With `reject`, a textbook form,
+//! it gives it back whenever it does not hold all votes, and there is no FAILED.
 //!
 //! Liberties: every message names the request it is about by its time, so that what arrives after
-//! the request is over is recognised as late. What a process says to itself is a call.
+//! the request is over is recognised as late. A message of a process to itself is a call.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Partners, Phase, Quorums, Shared, Stamp, Start, Structure, Time, Value, Variant,
+    About, Choice, Claim, ClaimAt, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId,
+    NodeSet, Other, Outbox, Partners, Phase, Quorums, Shared, SpecialRepair, Stamp, Start,
+    Structure, Time, Value, Variant,
 };
 
 /// One process of Maekawa's algorithm: a requester and a voter.
@@ -51,9 +52,9 @@ struct Requester {
     /// The time of the request, while there is one.
     time: Time,
     votes: NodeSet,
-    /// Who has said FAILED, or has got its vote back, and has not voted since.
+    /// The voters that have sent FAILED, or have got their vote back, and have not voted since.
     failed: NodeSet,
-    /// Who has asked for its vote back and still waits for the answer.
+    /// The voters that have sent INQUIRE and still wait for the answer.
     inquired: NodeSet,
 }
 
@@ -67,18 +68,18 @@ struct Voter {
     queue: Vec<Stamp>,
 }
 
-/// What the processes say; each names the request it is about by the time of it.
+/// The messages; each names the request it is about by its time.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum MaekawaMessage {
     /// I want your vote.
     Request(Time),
     /// You have my vote (the paper's LOCKED).
     Grant(Time),
-    /// Somebody better is before you.
+    /// A better request is before yours.
     Failed(Time),
-    /// Do you need my vote still? Somebody better has asked.
+    /// Asks for the vote back if the candidate cannot win yet: a better request has come.
     Inquire(Time),
-    /// S0's form: give my vote back unless you are inside.
+    /// The form without FAILED: give my vote back unless you are in the critical section.
     Reject(Time),
     /// Here is your vote back; I still wait for it.
     Relinquish(Time),
@@ -95,10 +96,10 @@ impl Mutex for Maekawa {
 
     fn new(me: NodeId, start: &Start) -> Self {
         let quorums = start.quorums().clone();
-        let inside = start.inside().map(|node| Stamp::new(Time::ZERO, node));
+        let in_cs = start.in_cs().map(|node| Stamp::new(Time::ZERO, node));
         let mut requester = Requester::default();
-        if start.is_inside(me) {
-            requester.phase = Phase::Inside;
+        if start.is_in_cs(me) {
+            requester.phase = Phase::InCs;
             requester.votes = quorums.of(me).iter().copied().collect();
         }
         let corrections = start.setting("corrections");
@@ -114,13 +115,14 @@ impl Mutex for Maekawa {
             },
             requester,
             voter: Voter {
-                candidate: inside.filter(|stamp| quorums.contains(stamp.node, me)),
+                candidate: in_cs.filter(|stamp| quorums.contains(stamp.node, me)),
                 ..Voter::default()
             },
             quorums,
         }
     }
 
+    /// The paper's REQUEST to every member of the quorum, ourselves included.
     fn request(&mut self, ours: Stamp, out: &mut Outbox<Self::Message>) {
         self.requester.phase = Phase::Requesting;
         self.requester.time = ours.time;
@@ -141,57 +143,13 @@ impl Mutex for Maekawa {
         self.handle(from, message, out);
     }
 
+    /// The paper's RELEASE to every member of the quorum.
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
         let time = std::mem::take(&mut self.requester.time);
-        self.requester.phase = Phase::Outside;
+        self.requester.phase = Phase::Idle;
         self.requester.votes.clear();
         out.multicast(self.voters(), Release(time));
         self.on_release(Stamp::new(time, self.me), out);
-    }
-
-    fn phase(&self) -> Phase {
-        self.requester.phase
-    }
-
-    fn token_here(&self) -> bool {
-        self.quorums.of(self.me).len() == 1
-            && self.requester.phase == Phase::Outside
-            && self.voter.candidate.is_none()
-    }
-
-    fn at_start(&self, _start: &Start) -> bool {
-        self.requester.phase == Phase::Outside && self.voter.candidate.is_none()
-    }
-
-    fn waits_for(&self) -> Vec<NodeId> {
-        match self.requester.phase {
-            Phase::Requesting => {
-                let voters = self.quorums.of(self.me).iter().copied();
-                voters.filter(|&voter| !self.requester.votes.contains(voter)).collect()
-            }
-            Phase::Outside | Phase::Inside => Vec::new(),
-        }
-    }
-
-    fn variables(&self) -> Fields {
-        let requesting = self.requester.phase == Phase::Requesting;
-        vec![
-            ("request", requesting.then_some(self.requester.time).into()),
-            ("votes", Value::from(&self.requester.votes)),
-            ("failed", Value::from(&self.requester.failed)),
-            ("inquired", Value::from(&self.requester.inquired)),
-            ("candidate", self.voter.candidate.into()),
-            ("queue", Value::list(self.voter.queue.iter().copied())),
-        ]
-    }
-
-    fn times(&mut self, visit: &mut dyn FnMut(&mut Time)) {
-        if self.requester.phase != Phase::Outside {
-            visit(&mut self.requester.time);
-        }
-        for stamp in self.voter.candidate.iter_mut().chain(&mut self.voter.queue) {
-            visit(&mut stamp.time);
-        }
     }
 }
 
@@ -214,26 +172,31 @@ impl Maekawa {
 
     // The voter.
 
+    /// The paper's rule for a REQUEST: LOCKED to the first; else the request is queued, and either
+    /// it gets a FAILED, or the candidate an INQUIRE.
     fn vote_or_queue(&mut self, request: Stamp, out: &mut Outbox<MaekawaMessage>) {
         let Some(candidate) = self.voter.candidate else {
             return self.vote_for(request, out);
         };
-        let place = self.voter.queue.partition_point(|&waiting| waiting < request);
+        let index = self.voter.queue.partition_point(|&waiting| waiting < request);
         let head = self.voter.queue.first().copied();
-        self.voter.queue.insert(place, request);
+        self.voter.queue.insert(index, request);
         if self.rules.resolution == Resolution::Inquire {
-            let beaten = if place > 0 || request > candidate {
+            let beaten = if index > 0 || request > candidate {
                 Some(request)
             } else {
-                // The old head thought that it was next; if it was worse than the candidate it
-                // has its FAILED already.
+                // Sanders' correction (1987): the request that was at the head is displaced, and
+                // got no message, because it was better than the candidate. Without a FAILED now it
+                // keeps the votes that others inquire about, since it does not know that it cannot
+                // win, and a circle of such requests waits for ever. A head that was worse than the
+                // candidate has its FAILED already.
                 head.filter(|&head| head < candidate && self.rules.fail_the_displaced)
             };
             if let Some(beaten) = beaten {
                 self.post(beaten.node, Failed(beaten.time), out);
             }
         }
-        if place == 0 && request < candidate && !self.voter.asked_back {
+        if index == 0 && request < candidate && !self.voter.asked_back {
             self.voter.asked_back = true;
             let ask_back = match self.rules.resolution {
                 Resolution::Inquire => Inquire(candidate.time),
@@ -243,15 +206,18 @@ impl Maekawa {
         }
     }
 
+    /// The paper's rule for a RELINQUISH: the candidate goes back into the queue, and the best
+    /// request gets the vote.
     fn on_relinquish(&mut self, request: Stamp, out: &mut Outbox<MaekawaMessage>) {
         if self.voter.candidate != Some(request) || !self.voter.asked_back {
-            return out.nonsense(request.node, "a vote given back that nobody asked for");
+            return out.nonsense(request.node, "a vote given back without an INQUIRE");
         }
-        let place = self.voter.queue.partition_point(|&waiting| waiting < request);
-        self.voter.queue.insert(place, request);
+        let index = self.voter.queue.partition_point(|&waiting| waiting < request);
+        self.voter.queue.insert(index, request);
         self.vote_for_the_best(out);
     }
 
+    /// The paper's rule for a RELEASE.
     fn on_release(&mut self, request: Stamp, out: &mut Outbox<MaekawaMessage>) {
         if self.voter.candidate != Some(request) {
             return out.nonsense(request.node, "a release of a vote that it does not have");
@@ -279,24 +245,28 @@ impl Maekawa {
 
     // The requester.
 
+    /// The paper's rule for LOCKED: enter once every member of the quorum has sent it.
     fn on_grant(&mut self, from: NodeId, time: Time, out: &mut Outbox<MaekawaMessage>) {
         if !self.is_requesting_since(time) || !self.requester.votes.insert(from) {
-            return out.nonsense(from, "a vote nobody asked for");
+            return out.nonsense(from, "an unrequested vote");
         }
         self.requester.failed.remove(from);
         if self.requester.votes.len() == self.quorums.of(self.me).len() {
-            self.requester.phase = Phase::Inside;
-            // Who asked for its vote back is answered by our release.
+            self.requester.phase = Phase::InCs;
+            // Our release answers the voters that sent INQUIRE.
             self.requester.inquired.clear();
             out.enter();
         }
     }
 
+    /// The paper's rule for FAILED.
     fn on_failed(&mut self, from: NodeId, time: Time, out: &mut Outbox<MaekawaMessage>) {
         if !self.is_requesting_since(time) || self.requester.votes.contains(from) {
             return out.nonsense(from, "a FAILED for no request of ours");
         }
         self.requester.failed.insert(from);
+        // An INQUIRE that came before this FAILED could not be answered then, and no other comes:
+        // it must be answered now.
         if self.rules.answer_late {
             while let Some(voter) = self.requester.inquired.pop() {
                 self.relinquish(voter, out);
@@ -304,8 +274,9 @@ impl Maekawa {
         }
     }
 
+    /// The paper's rule for INQUIRE: give the vote back if we cannot win now, else answer later.
     fn on_inquire(&mut self, from: NodeId, time: Time, out: &mut Outbox<MaekawaMessage>) {
-        // Inside, our release is the answer; after it, the question is late.
+        // In the critical section our release is the answer; after it, the question is late.
         if !self.is_requesting_since(time) || !self.requester.votes.contains(from) {
             return;
         }
@@ -345,6 +316,89 @@ impl Maekawa {
     }
 }
 
+impl Inspect for Maekawa {
+    fn phase(&self) -> Phase {
+        self.requester.phase
+    }
+
+    fn would_enter_at_once(&self) -> bool {
+        self.quorums.of(self.me).len() == 1
+            && self.requester.phase == Phase::Idle
+            && self.voter.candidate.is_none()
+    }
+
+    fn is_at_start(&self, _start: &Start) -> bool {
+        self.requester.phase == Phase::Idle && self.voter.candidate.is_none()
+    }
+
+    fn waits_for(&self) -> Vec<NodeId> {
+        match self.requester.phase {
+            Phase::Requesting => {
+                let voters = self.quorums.of(self.me).iter().copied();
+                voters.filter(|&voter| !self.requester.votes.contains(voter)).collect()
+            }
+            Phase::Idle | Phase::InCs => Vec::new(),
+        }
+    }
+
+    fn variables(&self) -> Fields {
+        let requesting = self.requester.phase == Phase::Requesting;
+        vec![
+            ("request", requesting.then_some(self.requester.time).into()),
+            ("votes", Value::from(&self.requester.votes)),
+            ("failed", Value::from(&self.requester.failed)),
+            ("inquired", Value::from(&self.requester.inquired)),
+            ("candidate", self.voter.candidate.into()),
+            ("queue", Value::list(self.voter.queue.iter().copied())),
+        ]
+    }
+
+    fn times(&mut self, visit: &mut dyn FnMut(&mut Time)) {
+        if self.requester.phase != Phase::Idle {
+            visit(&mut self.requester.time);
+        }
+        for stamp in self.voter.candidate.iter_mut().chain(&mut self.voter.queue) {
+            visit(&mut stamp.time);
+        }
+    }
+
+    fn special_repair() -> SpecialRepair {
+        SpecialRepair::Takeover
+    }
+
+    /// The crashed process's request leaves, and what it was granted is free. Its own part as a
+    /// voter is another's now.
+    fn go_without(&mut self, crashed: NodeId, out: &mut Outbox<MaekawaMessage>) {
+        self.voter.queue.retain(|request| request.node != crashed);
+        if self.voter.candidate.is_some_and(|request| request.node == crashed) {
+            self.vote_for_the_best(out);
+        }
+    }
+
+    fn requests_of(&self, node: NodeId, arbiter: NodeId) -> bool {
+        self.quorums.contains(node, arbiter)
+    }
+
+    fn claim_at(&mut self, arbiter: NodeId) -> Option<ClaimAt<MaekawaMessage>> {
+        self.requester.inquired.remove(arbiter);
+        (self.requester.phase != Phase::Idle).then(|| ClaimAt {
+            request: Stamp::new(self.requester.time, self.me),
+            granted: self.requester.votes.contains(arbiter),
+            message: Request(self.requester.time),
+        })
+    }
+
+    fn stand_in(&self, arbiter: NodeId) -> Option<Self> {
+        Some(Self {
+            me: arbiter,
+            quorums: self.quorums.clone(),
+            rules: self.rules,
+            requester: Requester::default(),
+            voter: Voter::default(),
+        })
+    }
+}
+
 impl Message for MaekawaMessage {
     fn kind(&self) -> &'static str {
         match self {
@@ -379,13 +433,34 @@ impl MaekawaMessage {
     }
 }
 
+use crate::{Cost, CostsWith};
+
+pub(super) const INQUIRE: Costs = Costs {
+    light: Cost::mean("3(K-1)"),
+    light_multicasts: Cost::mean("K+1"),
+    saturated: Cost::exact("4(K-1)"),
+    saturated_multicasts: Cost::exact("2K"),
+    worst: Cost::bound("6(K-1)"),
+    client_delay: Cost::exact("2").table("{}T"),
+    sync_delay: Cost::bound("2").table("{}T").words_beside("{} with a third-party voter, else 1"),
+    saturated_hints: &[
+        "2T holds where the shared voter is a third party; a waiter that votes itself knows of \
+         the exit after T",
+    ],
+    ..Costs::NONE
+};
+
+/// A vote is given back without a FAILED before it, so none is sent.
+const REJECT: Costs =
+    Costs { saturated: Cost::exact("3(K-1)"), saturated_multicasts: Cost::exact("K+1"), ..INQUIRE };
+
 const ABOUT: About = About {
     name: "maekawa",
     title: "Maekawa 1985, with resolution",
     kind: Kind::Mutex,
     family: "quorum",
     control: false,
-    claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
+    claims: &[Claim::MutualExclusion, Claim::DeadlockFree, Claim::Liveness, Claim::Fencing],
     links: Links::Fifo,
     structure: Structure::Quorums,
     partners: Partners::Quorum,
@@ -396,12 +471,12 @@ const ABOUT: About = About {
             values: &[
                 Variant {
                     name: "inquire",
-                    meaning: "a vote is given back only after a FAILED (S1)",
+                    meaning: "a vote is given back only after a FAILED",
                     drops: &[],
                 },
                 Variant {
                     name: "reject",
-                    meaning: "a vote is given back whenever not all are held (S0)",
+                    meaning: "a vote is given back whenever not all are held",
                     drops: &[],
                 },
             ],
@@ -430,29 +505,24 @@ const ABOUT: About = About {
             other: Other::Nothing,
         },
     ],
-    costs: Costs {
-        light: "3(K-1)",
-        saturated: "4(K-1)",
-        worst: "6(K-1)",
-        client_delay: "2T",
-        sync_delay: "2T",
-    },
+    costs: Costs { variants: &[CostsWith::new(&[("resolution", "reject")], REJECT)], ..INQUIRE },
     order: "timestamp where requests meet",
     source: "Maekawa, ACM TOCS 3(2), 1985; Sanders, ACM TOCS 5(3), 1987",
-    idea: "Ask a quorum instead of everyone: any two quorums meet, and who is in both has one \
-           vote. Because two requests may each hold a vote that the other needs, a voter asks its \
-           vote back when a better request comes, and gets it from whoever cannot win yet.",
+    idea: "Request the votes of a quorum instead of all processes: any two quorums meet, and a \
+           process in both has one vote. Because two requests may each hold a vote that the other \
+           needs, a voter asks its vote back when a better request comes, and gets it from a \
+           candidate that cannot win yet.",
     rules: &[
-        "To enter: ask the quorum; enter with all its votes. To leave: release them all.",
+        "To enter: send a request to the quorum; enter with all its votes. To leave: release them.",
         "A voter with its vote free gives it; else it queues the request by timestamp. If the new \
          request is the best it knows, it asks the candidate for the vote back (INQUIRE); if not, \
-         it says FAILED. A waiting request that is no longer next gets its FAILED then.",
-        "On INQUIRE: give the vote back (RELINQUISH) once some voter has said FAILED, later too.",
+         it sends FAILED. A waiting request that is no longer next gets its FAILED then.",
+        "On INQUIRE: give the vote back (RELINQUISH) once some voter has sent FAILED, later too.",
         "On RELINQUISH or RELEASE: vote for the best in the queue.",
     ],
     known_failures: &[
         "Without the literature's two corrections it can deadlock.",
         "On links that reorder it can deadlock: a release overtakes its request.",
-        "A voter that is down stops everyone who needs its vote.",
+        "A voter that is down stops every process that needs its vote.",
     ],
 };

@@ -1,8 +1,8 @@
 //! M. Naimi, M. Trehel and A. Arnold, "A log(N) distributed mutual exclusion algorithm based on
 //! path reversal", Journal of Parallel and Distributed Computing 34(1), 1996.
 //!
-//! Requests climb a tree of guesses, `father`, to the last one who asked, and every process on the
-//! way points to the new requester. The waiting ones form a queue, each knowing only its `next`,
+//! Requests climb a tree of probable owners, `father`, to the last requester, and every process on
+//! the way points to the new one. The waiting ones form a queue, each knowing only its `next`,
 //! along which the token is passed. About log N messages per entry, and the state of a process
 //! does not depend on N. Links may reorder.
 //!
@@ -11,8 +11,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
-    Renaming, Stamp, Start, Structure, mutexes::state::State,
+    About, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, Outbox,
+    Partners, Phase, Renaming, Stamp, Start, Structure, mutexes::state::State,
 };
 
 /// One process of Naimi and Trehel's algorithm.
@@ -21,13 +21,14 @@ pub struct NaimiTrehel {
     me: NodeId,
     processes: u32,
     state: State,
-    /// Whom we take for the last one who asked; nobody when it is us: the paper's `father`.
+    /// The process that requested last, as far as we know; none when it is us: the paper's
+    /// `father`.
     father: Option<NodeId>,
-    /// Who gets the token after us: the paper's `next`.
+    /// The process that gets the token after us: the paper's `next`.
     next: Option<NodeId>,
 }
 
-/// What the processes say.
+/// The messages between processes.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum NaimiTrehelMessage {
     /// This process wants the token.
@@ -54,10 +55,11 @@ impl Mutex for NaimiTrehel {
         }
     }
 
+    /// The paper's procedure Request_CS: the request goes to `father`, and we are the root.
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
         match self.father.take() {
             None => {
-                self.state = State::Inside(());
+                self.state = State::InCs(());
                 out.enter();
             }
             Some(father) => {
@@ -77,26 +79,69 @@ impl Mutex for NaimiTrehel {
         }
     }
 
+    /// The paper's procedure Release_CS: the token goes to `next`, if there is one.
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
         self.state = match self.next.take() {
             Some(next) => {
                 out.send(next, Token);
-                State::Outside
+                State::Idle
             }
-            None => State::Keeping(()),
+            None => State::IdleWithToken(()),
         };
     }
+}
 
+impl NaimiTrehel {
+    /// The paper's rule for Req(k): the root keeps k as `next` or sends it the idle token, any
+    /// other process forwards it; then k is `father`.
+    fn on_request(
+        &mut self,
+        from: NodeId,
+        requester: NodeId,
+        out: &mut Outbox<NaimiTrehelMessage>,
+    ) {
+        if requester.0 >= self.processes || requester == self.me {
+            return out.nonsense(from, "a request for no other member");
+        }
+        match (self.father, self.state) {
+            (Some(father), _) => out.send(father, Request(requester)),
+            (None, State::IdleWithToken(())) => {
+                self.state = State::Idle;
+                out.send(requester, Token);
+            }
+            (None, State::Requesting | State::InCs(())) => self.next = Some(requester),
+            (None, State::Idle) => {
+                unreachable!("without a father we are the last that requested, or keep the token")
+            }
+        }
+        // Path reversal: the requester is the last that requested, for every process on the way.
+        self.father = Some(requester);
+    }
+
+    /// The paper's rule for the token.
+    fn on_token(&mut self, from: NodeId, out: &mut Outbox<NaimiTrehelMessage>) {
+        match self.state {
+            State::Requesting => {
+                self.state = State::InCs(());
+                out.enter();
+            }
+            State::Idle => out.nonsense(from, "an unrequested token"),
+            State::IdleWithToken(()) | State::InCs(()) => out.nonsense(from, "a second token"),
+        }
+    }
+}
+
+impl Inspect for NaimiTrehel {
     fn phase(&self) -> Phase {
         self.state.phase()
     }
 
-    fn token_here(&self) -> bool {
-        self.state.is_keeping()
+    fn would_enter_at_once(&self) -> bool {
+        self.state.is_idle_with_token()
     }
 
-    fn at_start(&self, start: &Start) -> bool {
-        self.state.is_as_at_start(self.me, start)
+    fn is_at_start(&self, start: &Start) -> bool {
+        self.state.is_at_start(self.me, start)
     }
 
     fn waits_for(&self) -> Vec<NodeId> {
@@ -112,7 +157,7 @@ impl Mutex for NaimiTrehel {
         ]
     }
 
-    /// Nobody but the first holder differs from the others.
+    /// Only the first holder differs from the others.
     fn is_symmetric(start: &Start, renaming: &Renaming) -> bool {
         renaming.of(start.holder()) == start.holder()
     }
@@ -121,42 +166,6 @@ impl Mutex for NaimiTrehel {
         self.me = renaming.of(self.me);
         renaming.all(&mut self.father);
         renaming.all(&mut self.next);
-    }
-}
-
-impl NaimiTrehel {
-    fn on_request(
-        &mut self,
-        from: NodeId,
-        requester: NodeId,
-        out: &mut Outbox<NaimiTrehelMessage>,
-    ) {
-        if requester.0 >= self.processes || requester == self.me {
-            return out.nonsense(from, "a request for no other member");
-        }
-        match (self.father, self.state) {
-            (Some(father), _) => out.send(father, Request(requester)),
-            (None, State::Keeping(())) => {
-                self.state = State::Outside;
-                out.send(requester, Token);
-            }
-            (None, State::Requesting | State::Inside(())) => self.next = Some(requester),
-            (None, State::Outside) => {
-                unreachable!("who has no father is the last one who asked, or keeps the token")
-            }
-        }
-        self.father = Some(requester);
-    }
-
-    fn on_token(&mut self, from: NodeId, out: &mut Outbox<NaimiTrehelMessage>) {
-        match self.state {
-            State::Requesting => {
-                self.state = State::Inside(());
-                out.enter();
-            }
-            State::Outside => out.nonsense(from, "a token nobody asked for"),
-            State::Keeping(()) | State::Inside(()) => out.nonsense(from, "a second token"),
-        }
     }
 }
 
@@ -182,36 +191,45 @@ impl Message for NaimiTrehelMessage {
     }
 }
 
+const LIGHT: Cost = Cost::mean("H(N-1)");
+
 const ABOUT: About = About {
     name: "naimi-trehel",
     title: "Naimi-Trehel 1996",
     kind: Kind::Mutex,
     family: "token",
     control: false,
-    claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
+    claims: &[Claim::MutualExclusion, Claim::DeadlockFree, Claim::Liveness, Claim::Fencing],
     links: Links::Any,
     structure: Structure::Complete,
     partners: Partners::Few,
     uses_stamps: false,
     options: &[],
     costs: Costs {
-        light: "H(N-1)",
-        saturated: "below 4",
-        worst: "N",
-        client_delay: "messages x T",
-        sync_delay: "T",
+        light: LIGHT,
+        light_multicasts: LIGHT,
+        saturated: Cost::below("4"),
+        saturated_multicasts: Cost::below("4"),
+        worst: Cost::bound("N"),
+        client_delay: LIGHT.table("messages x T"),
+        sync_delay: Cost::T,
+        light_hints: &[
+            "H(N-1) counts requests and token together, over all N requesters, the holder costing \
+             0",
+        ],
+        ..Costs::NONE
     },
     order: "arrival at the last requester",
     source: "Naimi, Trehel, Arnold, JPDC 34(1), 1996",
-    idea: "Everyone keeps a guess of who asked last. A request follows the guesses to the one that \
-           really did, and everyone it passes now guesses the new requester, so busy processes are \
-           found in a hop or two. The last one who asked hands the token to its next when it \
-           leaves.",
+    idea: "Every process keeps a guess of the last requester. A request follows the guesses to the \
+           one that really did, and every process it passes now guesses the new requester, so busy \
+           processes are found in a hop or two. The last requester hands the token to its next \
+           when it leaves.",
     rules: &[
-        "To enter: with the token, go in; else send a request to father and have none.",
-        "On a request: with a father, pass it on; else be followed by the requester (next), or \
+        "To enter: with the token, enter; else send a request to father and clear father.",
+        "On a request: with a father, pass it on; else set next to the requester, or \
          give it the idle token. In any case the requester is the father now.",
-        "On the token: go in. To leave: pass the token to next, or keep it.",
+        "On the token: enter. To leave: pass the token to next, or keep it.",
     ],
     known_failures: &["The token is lost with the process that has it."],
 };

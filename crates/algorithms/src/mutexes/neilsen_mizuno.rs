@@ -1,19 +1,19 @@
 //! M. L. Neilsen and M. Mizuno, "A DAG-based algorithm for distributed mutual exclusion", 11th
 //! International Conference on Distributed Computing Systems, 1991.
 //!
-//! The edges of a tree always point towards the last one who asked. A request follows them and
-//! turns each round; whoever it reaches in the end sends the token straight to the requester, when
-//! it is done. The mean distance and one message per entry, below 3 when everyone wants in, and a
-//! process keeps three variables. Links may reorder: of an edge's two ends only one ever has a
-//! request to send over it, and the token goes to one who waits for nothing else.
+//! The edges of a tree always point towards the last requester. A request follows them and turns
+//! each round; the process that it reaches in the end sends the token straight to the requester,
+//! when it is done. The mean distance and one message per entry, below 3 when all are requesting,
+//! and a process keeps three variables. Links may reorder: of an edge's two ends only one ever has
+//! a request to send over it, and the token goes to a process that waits for nothing else.
 //!
-//! Liberties: HOLDING, and what the process wants, are one enum.
+//! Liberties: HOLDING and the phase of the client are one enum.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
-    Renaming, Shared, Stamp, Start, Structure, Tree, mutexes::state::State,
+    About, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, Outbox,
+    Partners, Phase, Renaming, Shared, Stamp, Start, Structure, Tree, mutexes::state::State,
 };
 
 /// One process of Neilsen and Mizuno's algorithm.
@@ -21,15 +21,15 @@ use crate::{
 pub struct NeilsenMizuno {
     me: NodeId,
     tree: Shared<Tree>,
-    /// `Keeping` is the paper's HOLDING.
+    /// `IdleWithToken` is the paper's HOLDING.
     state: State,
-    /// The neighbour on the way to the last one who asked; nobody when it is us: LAST.
+    /// The neighbour on the way to the last requester; none when it is us: LAST.
     last: Option<NodeId>,
-    /// Who gets the token after us: NEXT.
+    /// The process that gets the token after us: NEXT.
     next: Option<NodeId>,
 }
 
-/// What the processes say.
+/// The messages between processes.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum NeilsenMizunoMessage {
     /// From neighbour to neighbour: this process wants the token.
@@ -57,10 +57,11 @@ impl Mutex for NeilsenMizuno {
         }
     }
 
+    /// The paper's procedure P1, before the critical section.
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
         match self.last.take() {
             None => {
-                self.state = State::Inside(());
+                self.state = State::InCs(());
                 out.enter();
             }
             Some(last) => {
@@ -80,54 +81,21 @@ impl Mutex for NeilsenMizuno {
         }
     }
 
+    /// P1 after the critical section: the token goes to NEXT, if there is one.
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
         self.state = match self.next.take() {
             Some(next) => {
                 out.send(next, Token);
-                State::Outside
+                State::Idle
             }
-            None => State::Keeping(()),
+            None => State::IdleWithToken(()),
         };
-    }
-
-    fn phase(&self) -> Phase {
-        self.state.phase()
-    }
-
-    fn token_here(&self) -> bool {
-        self.state.is_keeping()
-    }
-
-    fn at_start(&self, start: &Start) -> bool {
-        self.state.is_as_at_start(self.me, start)
-    }
-
-    fn waits_for(&self) -> Vec<NodeId> {
-        // The one in front of us in the queue is not known here: it knows us.
-        Vec::new()
-    }
-
-    fn variables(&self) -> Fields {
-        vec![
-            ("HOLDING", self.state.is_keeping().into()),
-            ("LAST", self.last.into()),
-            ("NEXT", self.next.into()),
-        ]
-    }
-
-    /// The tree, and where the token is at first, are all that tells one from another.
-    fn is_symmetric(start: &Start, renaming: &Renaming) -> bool {
-        renaming.of(start.holder()) == start.holder() && start.tree().is_kept_by(renaming)
-    }
-
-    fn rename(&mut self, renaming: &Renaming) {
-        self.me = renaming.of(self.me);
-        renaming.all(&mut self.last);
-        renaming.all(&mut self.next);
     }
 }
 
 impl NeilsenMizuno {
+    /// The paper's procedure P2: a sink keeps the requester as NEXT or sends it the idle token, any
+    /// other process forwards the request along LAST; then LAST points back.
     fn on_request(
         &mut self,
         from: NodeId,
@@ -146,27 +114,67 @@ impl NeilsenMizuno {
         }
         match (self.last, self.state) {
             (Some(last), _) => out.send(last, Request(requester)),
-            (None, State::Keeping(())) => {
-                self.state = State::Outside;
+            (None, State::IdleWithToken(())) => {
+                self.state = State::Idle;
                 out.send(requester, Token);
             }
-            (None, State::Requesting | State::Inside(())) => self.next = Some(requester),
-            (None, State::Outside) => {
-                unreachable!("who has no LAST is the last one who asked, or keeps the token")
+            (None, State::Requesting | State::InCs(())) => self.next = Some(requester),
+            (None, State::Idle) => {
+                unreachable!("without LAST we are the last that requested, or keep the token")
             }
         }
+        // The edge is reversed: the last request is now behind the neighbour that it came from.
         self.last = Some(from);
     }
 
+    /// P1 goes on: PRIVILEGE has arrived.
     fn on_token(&mut self, from: NodeId, out: &mut Outbox<NeilsenMizunoMessage>) {
         match self.state {
             State::Requesting => {
-                self.state = State::Inside(());
+                self.state = State::InCs(());
                 out.enter();
             }
-            State::Outside => out.nonsense(from, "a token nobody asked for"),
-            State::Keeping(()) | State::Inside(()) => out.nonsense(from, "a second token"),
+            State::Idle => out.nonsense(from, "an unrequested token"),
+            State::IdleWithToken(()) | State::InCs(()) => out.nonsense(from, "a second token"),
         }
+    }
+}
+
+impl Inspect for NeilsenMizuno {
+    fn phase(&self) -> Phase {
+        self.state.phase()
+    }
+
+    fn would_enter_at_once(&self) -> bool {
+        self.state.is_idle_with_token()
+    }
+
+    fn is_at_start(&self, start: &Start) -> bool {
+        self.state.is_at_start(self.me, start)
+    }
+
+    fn waits_for(&self) -> Vec<NodeId> {
+        // The one in front of us in the queue is not known here: it knows us.
+        Vec::new()
+    }
+
+    fn variables(&self) -> Fields {
+        vec![
+            ("HOLDING", self.state.is_idle_with_token().into()),
+            ("LAST", self.last.into()),
+            ("NEXT", self.next.into()),
+        ]
+    }
+
+    /// The tree, and where the token is at first, are all that distinguishes the processes.
+    fn is_symmetric(start: &Start, renaming: &Renaming) -> bool {
+        renaming.of(start.holder()) == start.holder() && start.tree().is_kept_by(renaming)
+    }
+
+    fn rename(&mut self, renaming: &Renaming) {
+        self.me = renaming.of(self.me);
+        renaming.all(&mut self.last);
+        renaming.all(&mut self.next);
     }
 }
 
@@ -192,35 +200,41 @@ impl Message for NeilsenMizunoMessage {
     }
 }
 
+const LIGHT: Cost = Cost::mean("mean distance + (N-1)/N");
+
 const ABOUT: About = About {
     name: "neilsen-mizuno",
     title: "Neilsen-Mizuno 1991",
     kind: Kind::Mutex,
     family: "token",
     control: false,
-    claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
+    claims: &[Claim::MutualExclusion, Claim::DeadlockFree, Claim::Liveness, Claim::Fencing],
     links: Links::Any,
     structure: Structure::Tree,
     partners: Partners::Few,
     uses_stamps: false,
     options: &[],
     costs: Costs {
-        light: "mean distance + 1",
-        saturated: "below 3",
-        worst: "D+1",
-        client_delay: "messages x T",
-        sync_delay: "T",
+        light: LIGHT,
+        light_multicasts: LIGHT,
+        saturated: Cost::below("3"),
+        saturated_multicasts: Cost::below("3"),
+        worst: Cost::bound("D+1"),
+        client_delay: LIGHT.table("messages x T"),
+        sync_delay: Cost::T,
+        light_hints: &["mean distance + 1 is over requesters other than the holder, which costs 0"],
+        ..Costs::NONE
     },
     order: "arrival at the last requester",
     source: "Neilsen, Mizuno, ICDCS 1991",
-    idea: "A tree whose edges point to the last one who asked. A request follows them, and every \
-           process it passes turns its edge to where the request came from. The last one who asked \
-           remembers who comes after it and sends the token there directly, not along the tree.",
+    idea: "A tree whose edges point to the last requester. A request follows them, and every \
+           process it passes turns its edge to where the request came from. The last requester \
+           remembers the next one and sends the token there directly, not along the tree.",
     rules: &[
-        "To enter: with the token, go in; else send a request to LAST and have none.",
-        "On a request from X for Y: with a LAST, pass it on there; else be followed by Y (NEXT), \
+        "To enter: with the token, enter; else send a request to LAST and have none.",
+        "On a request from X for Y: with a LAST, pass it on there; else set NEXT to Y, \
          or give Y the idle token. In any case LAST is X now.",
-        "On the token: go in. To leave: pass the token to NEXT, or keep it.",
+        "On the token: enter. To leave: pass the token to NEXT, or keep it.",
     ],
     known_failures: &[
         "The token is lost with the process that has it.",

@@ -1,9 +1,9 @@
 //! G. Ricart and A. K. Agrawala, "An optimal algorithm for mutual exclusion in computer
 //! networks", CACM 24(1), 1981.
 //!
-//! A process asks everyone and enters once everyone has agreed. One that is inside, or wants in
-//! with the older timestamp, keeps its agreement back until it leaves. 2(N-1) messages per entry.
-//! Links may reorder.
+//! A process sends a request to all others and enters once all have replied. A process that is in
+//! the critical section, or requesting with the older timestamp, defers its reply until it leaves.
+//! 2(N-1) messages per entry. Links may reorder.
 //!
 //! Liberties: the reply counter is a set, so that a stray reply cannot be counted twice. The
 //! paper's sequence numbers travel on requests only; here the clock travels on replies too, since
@@ -13,8 +13,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Partners, Phase, Stamp, Start, Structure, Time, Value, Variant,
+    About, Choice, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId,
+    NodeSet, Other, Outbox, Partners, Phase, SpecialRepair, Stamp, Start, Structure, Time, Value,
+    Variant,
 };
 
 /// One process of Ricart and Agrawala's algorithm.
@@ -24,23 +25,24 @@ pub struct RicartAgrawala {
     processes: u32,
     replies_stamped: bool,
     state: State,
-    /// Who has not yet answered our request: the paper's `Outstanding_Reply_Count`, as a set.
+    /// The processes that have not yet answered our request: the paper's `Outstanding_Reply_Count`,
+    /// as a set.
     missing: NodeSet,
-    /// Whose request we answer when we leave: the paper's `Reply_Deferred`, S2's DR.
+    /// The processes whose request we answer when we leave: the paper's `Reply_Deferred`.
     deferred: NodeSet,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum State {
-    Outside,
+    Idle,
     Requesting { ours: Stamp },
-    Inside,
+    InCs,
 }
 
-/// What the processes say.
+/// The messages between processes.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum RicartAgrawalaMessage {
-    /// I want in, since this time.
+    /// A request with this time.
     Request(Time),
     /// As far as I am concerned, go ahead.
     Reply,
@@ -58,12 +60,13 @@ impl Mutex for RicartAgrawala {
             me,
             processes: start.processes(),
             replies_stamped: start.setting("replies") == "stamped",
-            state: if start.is_inside(me) { State::Inside } else { State::Outside },
+            state: if start.is_in_cs(me) { State::InCs } else { State::Idle },
             missing: NodeSet::new(),
             deferred: NodeSet::new(),
         }
     }
 
+    /// The paper's process that invokes mutual exclusion, up to the critical section.
     fn request(&mut self, ours: Stamp, out: &mut Outbox<Self::Message>) {
         self.missing.extend(self.others());
         out.multicast(self.others(), Request(ours.time));
@@ -81,32 +84,82 @@ impl Mutex for RicartAgrawala {
         }
     }
 
+    /// The same process after the critical section: the deferred replies.
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
-        self.state = State::Outside;
+        self.state = State::Idle;
         for waiting in self.deferred.iter() {
             out.send(waiting, Reply);
         }
         self.deferred.clear();
     }
 
+    /// As published, only requests carry the clock. Then a reply orders two requests without moving
+    /// the clock: a request can have a lower stamp than one that happened before it, and overtake
+    /// it.
     fn carries_clock(&self, message: Option<&Self::Message>) -> bool {
         self.replies_stamped || matches!(message, Some(Request(_)))
     }
+}
 
-    fn phase(&self) -> Phase {
-        match self.state {
-            State::Outside => Phase::Outside,
-            State::Requesting { .. } => Phase::Requesting,
-            State::Inside => Phase::Inside,
+impl RicartAgrawala {
+    /// The paper's process that receives REQUEST messages.
+    fn on_request(&mut self, theirs: Stamp, out: &mut Outbox<RicartAgrawalaMessage>) {
+        if self.deferred.contains(theirs.node) {
+            return out.nonsense(theirs.node, "a second request before the first was answered");
+        }
+        if self.goes_before(theirs) {
+            self.deferred.insert(theirs.node);
+        } else {
+            out.send(theirs.node, Reply);
         }
     }
 
-    fn token_here(&self) -> bool {
-        self.processes == 1 && self.state == State::Outside
+    /// The paper's process that receives REPLY messages.
+    fn on_reply(&mut self, from: NodeId, out: &mut Outbox<RicartAgrawalaMessage>) {
+        if self.missing.remove(from) {
+            self.enter_if_all_agreed(out);
+        } else {
+            out.nonsense(from, "an unrequested reply");
+        }
     }
 
-    fn at_start(&self, _start: &Start) -> bool {
-        self.state == State::Outside
+    /// The paper's `Defer_it`: whether our request comes before this one of another process.
+    fn goes_before(&self, theirs: Stamp) -> bool {
+        match self.state {
+            State::Idle => false,
+            State::Requesting { ours } => ours < theirs,
+            State::InCs => true,
+        }
+    }
+
+    fn enter_if_all_agreed(&mut self, out: &mut Outbox<RicartAgrawalaMessage>) {
+        if self.missing.is_empty() {
+            self.state = State::InCs;
+            out.enter();
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = NodeId> + use<> {
+        let me = self.me;
+        (0..self.processes).map(NodeId).filter(move |&node| node != me)
+    }
+}
+
+impl Inspect for RicartAgrawala {
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Idle => Phase::Idle,
+            State::Requesting { .. } => Phase::Requesting,
+            State::InCs => Phase::InCs,
+        }
+    }
+
+    fn would_enter_at_once(&self) -> bool {
+        self.processes == 1 && self.state == State::Idle
+    }
+
+    fn is_at_start(&self, _start: &Start) -> bool {
+        self.state == State::Idle
     }
 
     fn waits_for(&self) -> Vec<NodeId> {
@@ -116,7 +169,7 @@ impl Mutex for RicartAgrawala {
     fn variables(&self) -> Fields {
         let ours = match self.state {
             State::Requesting { ours } => Some(ours),
-            State::Outside | State::Inside => None,
+            State::Idle | State::InCs => None,
         };
         vec![
             ("request", ours.into()),
@@ -130,47 +183,17 @@ impl Mutex for RicartAgrawala {
             visit(&mut ours.time);
         }
     }
-}
 
-impl RicartAgrawala {
-    fn on_request(&mut self, theirs: Stamp, out: &mut Outbox<RicartAgrawalaMessage>) {
-        if self.deferred.contains(theirs.node) {
-            return out.nonsense(theirs.node, "a second request before the first was answered");
-        }
-        if self.goes_before(theirs) {
-            self.deferred.insert(theirs.node);
-        } else {
-            out.send(theirs.node, Reply);
-        }
+    fn special_repair() -> SpecialRepair {
+        SpecialRepair::TakeOut
     }
 
-    fn on_reply(&mut self, from: NodeId, out: &mut Outbox<RicartAgrawalaMessage>) {
-        if self.missing.remove(from) {
+    /// A crashed process gets no reply, and its own counts as given.
+    fn go_without(&mut self, crashed: NodeId, out: &mut Outbox<RicartAgrawalaMessage>) {
+        self.deferred.remove(crashed);
+        if self.missing.remove(crashed) {
             self.enter_if_all_agreed(out);
-        } else {
-            out.nonsense(from, "a reply nobody asked for");
         }
-    }
-
-    /// Whether we come first against a request of somebody else.
-    fn goes_before(&self, theirs: Stamp) -> bool {
-        match self.state {
-            State::Outside => false,
-            State::Requesting { ours } => ours < theirs,
-            State::Inside => true,
-        }
-    }
-
-    fn enter_if_all_agreed(&mut self, out: &mut Outbox<RicartAgrawalaMessage>) {
-        if self.missing.is_empty() {
-            self.state = State::Inside;
-            out.enter();
-        }
-    }
-
-    fn others(&self) -> impl Iterator<Item = NodeId> + use<> {
-        let me = self.me;
-        (0..self.processes).map(NodeId).filter(move |&node| node != me)
     }
 }
 
@@ -196,6 +219,24 @@ impl Message for RicartAgrawalaMessage {
     }
 }
 
+/// A deferred reply goes to each waiting process by itself, so it counts as often as it is sent.
+pub(super) const COSTS: Costs = Costs {
+    light: Cost::exact("2(N-1)"),
+    light_multicasts: Cost::exact("N"),
+    saturated: Cost::exact("2(N-1)"),
+    saturated_multicasts: Cost::exact("N"),
+    worst: Cost::bound("2(N-1)"),
+    client_delay: Cost::exact("2").table("{}T"),
+    sync_delay: Cost::T,
+    light_hints: HINTS,
+    saturated_hints: HINTS,
+    ..Costs::NONE
+};
+
+const HINTS: &[&str] =
+    &["2n-1 and a split that counts deferred replies twice are in print; each of the N-1 others \
+     costs one request and one reply"];
+
 const ABOUT: About = About {
     name: "ricart-agrawala",
     title: "Ricart-Agrawala 1981",
@@ -203,12 +244,12 @@ const ABOUT: About = About {
     family: "permission",
     control: false,
     claims: &[
-        Claim::Safety,
+        Claim::MutualExclusion,
         Claim::DeadlockFree,
         Claim::Liveness,
         Claim::Ordering,
         Claim::BoundedBypass,
-        Claim::Fence,
+        Claim::Fencing,
     ],
     links: Links::Any,
     structure: Structure::Complete,
@@ -221,32 +262,27 @@ const ABOUT: About = About {
             Variant {
                 name: "plain",
                 meaning: "only requests carry it, as published",
-                drops: &[Claim::Ordering, Claim::Fence],
+                drops: &[Claim::Ordering, Claim::Fencing],
             },
         ],
         other: Other::Nothing,
     }],
-    costs: Costs {
-        light: "2(N-1)",
-        saturated: "2(N-1)",
-        worst: "2(N-1)",
-        client_delay: "2T",
-        sync_delay: "T",
-    },
+    costs: COSTS,
     order: "timestamp",
     source: "Ricart, Agrawala, CACM 24(1), 1981",
-    idea: "Ask everyone, enter when everyone has agreed. Whoever is inside, or wants in and asked \
-           earlier, answers only when it leaves. So of any two that want in, exactly one waits for \
-           the other, and the lowest timestamp waits for nobody.",
+    idea: "Send a request to all, enter when all have agreed. A process in the critical section, \
+           or requesting with the earlier timestamp, answers only when it leaves. So of any two \
+           requesting processes exactly one waits for the other, and the lowest timestamp waits \
+           for none.",
     rules: &[
         "To enter: stamp the request, send it to all others, wait for a reply from each.",
-        "On a request: reply at once, unless inside, or requesting with the lower (time, id); then \
-         defer.",
+        "On a request: reply at once, unless in the critical section, or requesting with the lower \
+         (time, id); then defer.",
         "To leave: reply to all deferred.",
     ],
     known_failures: &[
-        "One process that is down stops everyone: its reply never comes.",
-        "With replies=plain a request that happened before another can be granted after it (EM3), \
-         and the fence of a later entry can be the lower one.",
+        "One process that is down stops all: its reply never comes.",
+        "With replies=plain a request that happened before another can be granted after it, \
+         and the fencing token of a later entry can be the lower one.",
     ],
 };

@@ -1,10 +1,10 @@
 //! G. Ricart and A. K. Agrawala, author's response to "On mutual exclusion in computer networks"
 //! by Carvalho and Roucairol, CACM 26(2), 1983.
 //!
-//! As with Suzuki and Kasami, requests go to all with a number and the token tells which numbers
-//! have been granted; but it carries no queue. Who leaves looks round the ring of ids, beginning
-//! after itself, and passes the token to the first that waits. N messages per entry, or none for
-//! the one who has the token. Links may reorder.
+//! As with Suzuki and Kasami, requests go to all with a number and the token carries the numbers
+//! that have been granted; but it carries no queue. A process that leaves looks round the ring of
+//! ids, beginning after itself, and passes the token to the first that waits. N messages per entry,
+//! or none for the process that has the token. Links may reorder.
 //!
 //! Liberties: a token that does not fit our request is refused. The request numbers are counters of
 //! their own, not clock readings; they wrap around, so that they never run out.
@@ -12,8 +12,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
-    Stamp, Start, Structure, Value,
+    About, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, Outbox,
+    Partners, Phase, Stamp, Start, Structure, Value,
     mutexes::{serial::is_newer, state::State},
 };
 
@@ -21,16 +21,16 @@ use crate::{
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct RicartAgrawalaToken {
     me: NodeId,
-    /// The token is kept while nobody waits that we know of.
+    /// The token is kept while no process waits that we know of.
     state: State<Granted>,
-    /// The number of the latest request of each that we know of: the paper's `requests`, S0's R.
+    /// The number of the latest request of each that we know of: the paper's `requests`.
     requests: Vec<u32>,
 }
 
 /// The number of the latest request of each that was granted: the paper's `token`, T.
 type Granted = Vec<u32>;
 
-/// What the processes say.
+/// The messages between processes.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum RicartAgrawalaTokenMessage {
     /// I want the token, for my request of this number.
@@ -51,10 +51,11 @@ impl Mutex for RicartAgrawalaToken {
         Self { me, state: State::new(me, start, || nothing.clone()), requests: nothing }
     }
 
+    /// The program of the response, before the critical section.
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
         match self.state.take_token() {
             Some(granted) => {
-                self.state = State::Inside(granted);
+                self.state = State::InCs(granted);
                 out.enter();
             }
             None => {
@@ -76,63 +77,44 @@ impl Mutex for RicartAgrawalaToken {
         }
     }
 
+    /// The program after the critical section: `token(me)` is set, and the next process is looked
+    /// for.
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
         let Some(mut granted) = self.state.take_token() else { return };
         granted[self.me.index()] = self.requests[self.me.index()];
         self.test(granted, out);
     }
-
-    fn phase(&self) -> Phase {
-        self.state.phase()
-    }
-
-    fn token_here(&self) -> bool {
-        self.state.is_keeping()
-    }
-
-    fn at_start(&self, start: &Start) -> bool {
-        self.state.is_as_at_start(self.me, start)
-    }
-
-    fn waits_for(&self) -> Vec<NodeId> {
-        // Where the token is, only the one who has it knows.
-        Vec::new()
-    }
-
-    fn variables(&self) -> Fields {
-        let mut fields = vec![("R", Value::list(self.requests.iter().copied()))];
-        let token = self.state.token();
-        fields.extend(token.map(|granted| ("T", Value::list(granted.iter().copied()))));
-        fields
-    }
 }
 
 impl RicartAgrawalaToken {
+    /// The program's part for a request that arrives.
     fn on_request(
         &mut self,
         from: NodeId,
         number: u32,
         out: &mut Outbox<RicartAgrawalaTokenMessage>,
     ) {
-        // An older number is a request that was overtaken, perhaps by the token that granted it.
+        // A stale request: a later one of the same process, or the token that granted it, overtook
+        // it. To answer it would send the token to a process that does not wait.
         if !is_newer(number, self.requests[from.index()]) {
             return;
         }
-        // Who has the token knows what was granted: there can be one request more, not two.
+        // The token counts the requests that were granted: there can be one request more, not two.
         if let Some(granted) = self.state.token()
             && is_newer(number, granted[from.index()].wrapping_add(1))
         {
             return out.nonsense(from, "a request before its last one was granted");
         }
         self.requests[from.index()] = number;
-        // Inside, the test is made on leaving.
-        if self.token_here()
+        // In the critical section, the test is made on leaving.
+        if self.state.is_idle_with_token()
             && let Some(granted) = self.state.take_token()
         {
             self.test(granted, out);
         }
     }
 
+    /// The wait for the token ends.
     fn on_token(
         &mut self,
         from: NodeId,
@@ -141,21 +123,22 @@ impl RicartAgrawalaToken {
     ) {
         match self.state {
             State::Requesting if self.is_ours(&granted) => {
-                self.state = State::Inside(granted);
+                self.state = State::InCs(granted);
                 out.enter();
             }
             State::Requesting => out.nonsense(from, "a token that does not fit our request"),
-            State::Outside => out.nonsense(from, "a token nobody asked for"),
-            State::Keeping(_) | State::Inside(_) => out.nonsense(from, "a second token"),
+            State::Idle => out.nonsense(from, "an unrequested token"),
+            State::IdleWithToken(_) | State::InCs(_) => out.nonsense(from, "a second token"),
         }
     }
 
-    /// S0's TEST: passes the token to the first after us that waits, or keeps it.
+    /// The program's search `for j := i + 1, ..., n, 1, ..., i - 1`: passes the token to the first
+    /// after us that waits, or keeps it.
     fn test(&mut self, granted: Granted, out: &mut Outbox<RicartAgrawalaTokenMessage>) {
         let waits = |node: &NodeId| is_newer(self.requests[node.index()], granted[node.index()]);
         match self.after_us().find(waits) {
             Some(next) => out.send(next, Token(granted)),
-            None => self.state = State::Keeping(granted),
+            None => self.state = State::IdleWithToken(granted),
         }
     }
 
@@ -165,10 +148,36 @@ impl RicartAgrawalaToken {
             && granted[self.me.index()].wrapping_add(1) == self.requests[self.me.index()]
     }
 
-    /// Everybody else, from the one after us round the ring of ids to the one before us.
+    /// All other processes, from the one after us round the ring of ids to the one before us.
     fn after_us(&self) -> impl Iterator<Item = NodeId> + use<> {
         let (me, processes) = (self.me.index(), self.requests.len());
         (me + 1..processes).chain(0..me).map(NodeId::from)
+    }
+}
+
+impl Inspect for RicartAgrawalaToken {
+    fn phase(&self) -> Phase {
+        self.state.phase()
+    }
+
+    fn would_enter_at_once(&self) -> bool {
+        self.state.is_idle_with_token()
+    }
+
+    fn is_at_start(&self, start: &Start) -> bool {
+        self.state.is_at_start(self.me, start)
+    }
+
+    fn waits_for(&self) -> Vec<NodeId> {
+        // Only its holder knows where the token is.
+        Vec::new()
+    }
+
+    fn variables(&self) -> Fields {
+        let mut fields = vec![("R", Value::list(self.requests.iter().copied()))];
+        let token = self.state.token();
+        fields.extend(token.map(|granted| ("T", Value::list(granted.iter().copied()))));
+        fields
     }
 }
 
@@ -195,11 +204,11 @@ const ABOUT: About = About {
     family: "token",
     control: false,
     claims: &[
-        Claim::Safety,
+        Claim::MutualExclusion,
         Claim::DeadlockFree,
         Claim::Liveness,
         Claim::BoundedBypass,
-        Claim::Fence,
+        Claim::Fencing,
     ],
     links: Links::Any,
     structure: Structure::Complete,
@@ -207,31 +216,37 @@ const ABOUT: About = About {
     uses_stamps: false,
     options: &[],
     costs: Costs {
-        light: "N-1 mean (N, or 0)",
-        saturated: "N",
-        worst: "N",
-        client_delay: "0 or 2T",
-        sync_delay: "T",
+        light: Cost::mean("N-1").table("{} mean (N, or 0)"),
+        light_multicasts: Cost::mean("2(N-1)/N"),
+        saturated: Cost::exact("N"),
+        saturated_multicasts: Cost::exact("2"),
+        worst: Cost::bound("N"),
+        client_delay: Cost::mean("2(N-1)/N").table("{} T mean (0 or 2T)"),
+        sync_delay: Cost::T,
+        light_hints: &[
+            "N if the token is elsewhere, 0 if it is here: N-1 is the mean over all N requesters",
+        ],
+        ..Costs::NONE
     },
     order: "cyclic by id",
     source: "Ricart, Agrawala, CACM 26(2), 1983",
-    idea: "The one token lets its holder in. Requests are numbered and go to all; the token knows \
-           the number of the last request that was granted to each. Who leaves looks round the \
-           ring of ids, beginning after itself, for somebody whose request is newer than that, and \
-           passes the token to the first, so that each of the others goes in at most once before \
-           us.",
+    idea: "The holder of the one token may enter. Requests are numbered and go to all; the token \
+           knows the number of the last request that was granted to each. A process that leaves \
+           looks round the ring of ids, beginning after itself, for a process whose request is \
+           newer than that, and passes the token to the first, so that each of the others enters \
+           at most once before us.",
     rules: &[
-        "To enter: with the token, go in; else number the request, send it to all others, and wait \
+        "To enter: with the token, enter; else number the request, send it to all others, and wait \
          for the token.",
         "On a request: remember its number in R, unless a later one is there. If the token is here \
-         and nobody is inside: test.",
+         and no process is in the critical section: test.",
         "To leave: set our T to the number of our request, and test.",
         "Test: send the token to the first k of i+1, i+2, ..., i-1 whose R[k] is newer than T[k]; \
          if there is none, keep it.",
     ],
     known_failures: &[
-        "Requests are not granted in the order in which they happened (EM3), but round the ring.",
+        "Requests are not granted in the order in which they happened, but round the ring.",
         "The token is lost with the process that has it.",
-        "The token is as long as there are processes.",
+        "The token's size grows with the number of processes.",
     ],
 };

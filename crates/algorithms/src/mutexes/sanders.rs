@@ -1,27 +1,28 @@
 //! B. A. Sanders, "The information structure of distributed mutual exclusion algorithms", ACM TOCS
 //! 5(3), 1987.
 //!
-//! Every process has a request set, whom it asks before it enters, and an inform set, whom it tells
-//! when it leaves. An arbiter remembers whom it has let in only of those who will tell it; the
-//! others it lets pass. That one algorithm is Ricart-Agrawala's with the sets (all, {i}), Maekawa's
-//! with (quorum, quorum), and the central one with ({i, c}, {i, c}). It is safe if the inform sets
-//! of any two processes meet or each asks the other. Links must keep order.
+//! A process requests permission of its request set before it enters, and informs its inform set
+//! when it leaves. An arbiter remembers a granted request only of a process that will inform it;
+//! the others it lets pass. That one algorithm is Ricart-Agrawala's with the sets (all, {i}),
+//! Maekawa's with (quorum, quorum), and the central one with ({i, c}, {i, c}). It is safe if the
+//! inform sets of any two processes meet or each is in the request set of the other. Links must
+//! keep order.
 //!
 //! Requests that hold permissions which others need are resolved as in Maekawa's algorithm with its
 //! corrections: INQUIRE, FAILED, YIELD.
 //!
-//! Liberties: every message names the request it is about by its time; what a process says to
+//! Liberties: every message names the request it is about by its time; a message of a process to
 //! itself is a call, and the arbiter takes its own permission back without FAILED unless the
-//! process is inside. An INQUIRE is left out if the receiver cannot wait for anybody else, and a
-//! FAILED if nobody else could ask the receiver for its permission back. So the special cases cost
-//! exactly what the algorithms do whose sets they are.
+//! process is in the critical section. An INQUIRE is left out if the receiver cannot wait for
+//! another arbiter, and a FAILED if no other could inquire the receiver. So the
+//! special cases cost exactly as much as the algorithms with these sets.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Partners, Phase, SetsOf, Shared, Stamp, Start, StartError, Structure, Time, Value,
-    Variant,
+    About, Choice, Claim, ClaimAt, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId,
+    NodeSet, Other, Outbox, Partners, Phase, SetsOf, Shared, SpecialRepair, Stamp, Start,
+    StartError, Structure, Time, Value, Variant,
 };
 
 /// One process of Sanders' algorithm: a requester and an arbiter.
@@ -38,34 +39,36 @@ struct Requester {
     phase: Phase,
     /// The time of the request, while there is one.
     time: Time,
-    /// Who has let us in.
+    /// The arbiters that have granted our request.
     grants: NodeSet,
-    /// Who has said FAILED, or has got its permission back, and has not let us in since.
+    /// The arbiters that have sent FAILED, or have got their permission back, and have not granted
+    /// since.
     failed: NodeSet,
-    /// Who has asked for its permission back and still waits for the answer.
+    /// The arbiters that have asked for their permission back and still wait for the answer.
     inquired: NodeSet,
 }
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 struct Arbiter {
-    /// The request that we know to be inside, or on its way in: CSSTAT. None: it is free.
-    inside: Option<Stamp>,
+    /// The request that we have granted and know to be in the critical section or about to enter:
+    /// CSSTAT. None: it is free.
+    granted: Option<Stamp>,
     /// Whether we have asked for the permission back.
     asked_back: bool,
     /// The other requests, best first.
     queue: Vec<Stamp>,
 }
 
-/// What the processes say; each names the request it is about by the time of it.
+/// The messages; each names the request it is about by its time.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum SandersMessage {
     /// May I enter?
     Request(Time),
     /// As far as I know, you may.
     Grant(Time),
-    /// Somebody better is before you.
+    /// A better request is before yours.
     Failed(Time),
-    /// Do you still need my permission? Somebody better has asked.
+    /// Asks for the permission back if you cannot win yet: a better request has come.
     Inquire(Time),
     /// Here is your permission back; I still wait for it.
     Yield(Time),
@@ -90,15 +93,16 @@ impl Mutex for Sanders {
     fn new(me: NodeId, start: &Start) -> Self {
         let sets = sets_of(start).clone();
         let mut requester = Requester::default();
-        if start.is_inside(me) {
-            requester.phase = Phase::Inside;
+        if start.is_in_cs(me) {
+            requester.phase = Phase::InCs;
             requester.grants = sets.request(me).iter().copied().collect();
         }
-        let known = start.inside().filter(|&holder| sets.tells(holder, me));
-        let inside = known.map(|holder| Stamp::new(Time::ZERO, holder));
-        Self { me, requester, arbiter: Arbiter { inside, ..Arbiter::default() }, sets }
+        let known = start.in_cs().filter(|&holder| sets.informs(holder, me));
+        let granted = known.map(|holder| Stamp::new(Time::ZERO, holder));
+        Self { me, requester, arbiter: Arbiter { granted, ..Arbiter::default() }, sets }
     }
 
+    /// The paper's REQUEST to the request set.
     fn request(&mut self, ours: Stamp, out: &mut Outbox<Self::Message>) {
         self.requester.phase = Phase::Requesting;
         self.requester.time = ours.time;
@@ -108,10 +112,10 @@ impl Mutex for Sanders {
 
     fn receive(&mut self, from: NodeId, message: Self::Message, out: &mut Outbox<Self::Message>) {
         let known = match message {
-            Request(_) => self.sets.asks(from, self.me),
-            Yield(_) | Release(_) => self.sets.tells(from, self.me),
-            Grant(_) | Failed(_) => self.sets.asks(self.me, from),
-            Inquire(_) => self.sets.tells(self.me, from),
+            Request(_) => self.sets.requests(from, self.me),
+            Yield(_) | Release(_) => self.sets.informs(from, self.me),
+            Grant(_) | Failed(_) => self.sets.requests(self.me, from),
+            Inquire(_) => self.sets.informs(self.me, from),
         };
         if !known || from == self.me {
             return out.nonsense(from, "a message from out of the sets");
@@ -126,109 +130,70 @@ impl Mutex for Sanders {
         }
     }
 
+    /// The paper's RELEASE to the inform set.
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
         let time = std::mem::take(&mut self.requester.time);
-        self.requester.phase = Phase::Outside;
+        self.requester.phase = Phase::Idle;
         self.requester.grants.clear();
         out.multicast(but(self.me, self.sets.inform(self.me)), Release(time));
         self.on_release(Stamp::new(time, self.me), out);
-    }
-
-    fn phase(&self) -> Phase {
-        self.requester.phase
-    }
-
-    fn token_here(&self) -> bool {
-        self.sets.request(self.me).len() == 1
-            && self.requester.phase == Phase::Outside
-            && self.arbiter.inside.is_none()
-    }
-
-    fn at_start(&self, _start: &Start) -> bool {
-        self.requester.phase == Phase::Outside && self.arbiter.inside.is_none()
-    }
-
-    fn waits_for(&self) -> Vec<NodeId> {
-        match self.requester.phase {
-            Phase::Requesting => {
-                let asked = self.sets.request(self.me).iter().copied();
-                asked.filter(|&asked| !self.requester.grants.contains(asked)).collect()
-            }
-            Phase::Outside | Phase::Inside => Vec::new(),
-        }
-    }
-
-    fn variables(&self) -> Fields {
-        let requesting = self.requester.phase == Phase::Requesting;
-        vec![
-            ("request", requesting.then_some(self.requester.time).into()),
-            ("grants", Value::from(&self.requester.grants)),
-            ("failed", Value::from(&self.requester.failed)),
-            ("inquired", Value::from(&self.requester.inquired)),
-            ("CSSTAT", self.arbiter.inside.into()),
-            ("queue", Value::list(self.arbiter.queue.iter().copied())),
-        ]
-    }
-
-    fn times(&mut self, visit: &mut dyn FnMut(&mut Time)) {
-        if self.requester.phase != Phase::Outside {
-            visit(&mut self.requester.time);
-        }
-        for stamp in self.arbiter.inside.iter_mut().chain(&mut self.arbiter.queue) {
-            visit(&mut stamp.time);
-        }
     }
 }
 
 impl Sanders {
     // The arbiter.
 
+    /// The paper's rule for a REQUEST, with FAILED and INQUIRE as in Maekawa's algorithm.
     fn on_request(&mut self, request: Stamp, out: &mut Outbox<SandersMessage>) {
         if self.knows_a_request_of(request.node) {
             return out.nonsense(request.node, "a second request before the first was released");
         }
-        let place = self.enqueue(request);
-        let Some(inside) = self.arbiter.inside else {
+        let index = self.enqueue(request);
+        let Some(granted) = self.arbiter.granted else {
             return self.grant_the_best(out);
         };
-        if place > 0 || request > inside {
+        if index > 0 || request > granted {
             return self.fail(request, out);
         }
-        // The old head thought that it was next; if it was worse than the one inside it has its
-        // FAILED already.
-        if let Some(&old_head) = self.arbiter.queue.get(1).filter(|&&head| head < inside) {
+        // The displaced head was better than the granted request and so got no message: without a
+        // FAILED now it would keep permissions although it cannot win. If it was worse than the
+        // granted one it has its FAILED already.
+        if let Some(&old_head) = self.arbiter.queue.get(1).filter(|&&head| head < granted) {
             self.fail(old_head, out);
         }
-        self.ask_back(inside, out);
+        self.ask_back(granted, out);
     }
 
+    /// The paper's rule for a YIELD: the request goes back into the queue.
     fn on_yield(&mut self, request: Stamp, out: &mut Outbox<SandersMessage>) {
-        if self.arbiter.inside != Some(request) || !self.arbiter.asked_back {
-            return out.nonsense(request.node, "a permission given back that nobody asked for");
+        if self.arbiter.granted != Some(request) || !self.arbiter.asked_back {
+            return out.nonsense(request.node, "a permission given back without an INQUIRE");
         }
         self.enqueue(request);
         self.become_free(out);
     }
 
+    /// The paper's rule for a RELEASE: CSSTAT is free again.
     fn on_release(&mut self, request: Stamp, out: &mut Outbox<SandersMessage>) {
-        if self.arbiter.inside != Some(request) {
+        if self.arbiter.granted != Some(request) {
             return out.nonsense(request.node, "a release of a permission that it does not have");
         }
         self.become_free(out);
     }
 
     fn become_free(&mut self, out: &mut Outbox<SandersMessage>) {
-        self.arbiter.inside = None;
+        self.arbiter.granted = None;
         self.arbiter.asked_back = false;
         self.grant_the_best(out);
     }
 
-    /// Lets requests in until one of them will tell us when it leaves.
+    /// The paper's rule for a free CSSTAT: grants requests until one of them is of a process that
+    /// will inform us when it leaves.
     fn grant_the_best(&mut self, out: &mut Outbox<SandersMessage>) {
-        while self.arbiter.inside.is_none() && !self.arbiter.queue.is_empty() {
+        while self.arbiter.granted.is_none() && !self.arbiter.queue.is_empty() {
             let best = self.arbiter.queue.remove(0);
-            if self.sets.tells(best.node, self.me) {
-                self.arbiter.inside = Some(best);
+            if self.sets.informs(best.node, self.me) {
+                self.arbiter.granted = Some(best);
             }
             if best.node == self.me {
                 self.on_grant(self.me, best.time, out);
@@ -246,48 +211,50 @@ impl Sanders {
         }
     }
 
-    fn ask_back(&mut self, inside: Stamp, out: &mut Outbox<SandersMessage>) {
+    fn ask_back(&mut self, granted: Stamp, out: &mut Outbox<SandersMessage>) {
         if self.arbiter.asked_back {
             return;
         }
-        if inside.node == self.me {
+        if granted.node == self.me {
             if self.requester.phase == Phase::Requesting {
                 self.arbiter.asked_back = true;
-                self.give_back_our_own(inside, out);
+                self.give_back_our_own(granted, out);
             }
-        } else if self.sets.can_wait_for_others(inside.node, self.me) {
+        } else if self.sets.can_wait_for_others(granted.node, self.me) {
             self.arbiter.asked_back = true;
-            out.send(inside.node, Inquire(inside.time));
+            out.send(granted.node, Inquire(granted.time));
         }
     }
 
-    /// Puts a request into the queue and says where.
+    /// Puts a request into the queue; its index there.
     fn enqueue(&mut self, request: Stamp) -> usize {
-        let place = self.arbiter.queue.partition_point(|&waiting| waiting < request);
-        self.arbiter.queue.insert(place, request);
-        place
+        let index = self.arbiter.queue.partition_point(|&waiting| waiting < request);
+        self.arbiter.queue.insert(index, request);
+        index
     }
 
     fn knows_a_request_of(&self, node: NodeId) -> bool {
-        let mut known = self.arbiter.inside.iter().chain(&self.arbiter.queue);
+        let mut known = self.arbiter.granted.iter().chain(&self.arbiter.queue);
         known.any(|request| request.node == node)
     }
 
     // The requester.
 
+    /// The paper's rule for a GRANT: enter once the whole request set has granted.
     fn on_grant(&mut self, from: NodeId, time: Time, out: &mut Outbox<SandersMessage>) {
         if !self.is_requesting_since(time) || !self.requester.grants.insert(from) {
-            return out.nonsense(from, "a permission nobody asked for");
+            return out.nonsense(from, "an unrequested permission");
         }
         self.requester.failed.remove(from);
         if self.requester.grants.len() == self.sets.request(self.me).len() {
-            self.requester.phase = Phase::Inside;
-            // Who asked for its permission back is answered by our release.
+            self.requester.phase = Phase::InCs;
+            // Our release answers the arbiters that sent INQUIRE.
             self.requester.inquired.clear();
             out.enter();
         }
     }
 
+    /// The paper's rule for a FAILED.
     fn on_failed(&mut self, from: NodeId, time: Time, out: &mut Outbox<SandersMessage>) {
         if !self.is_requesting_since(time) || self.requester.grants.contains(from) {
             return out.nonsense(from, "a FAILED for no request of ours");
@@ -296,8 +263,9 @@ impl Sanders {
         self.answer_if_failed(out);
     }
 
+    /// The paper's rule for an INQUIRE.
     fn on_inquire(&mut self, from: NodeId, time: Time, out: &mut Outbox<SandersMessage>) {
-        // Inside, our release is the answer; after it, the question is late.
+        // In the critical section our release is the answer; after it, the question is late.
         if self.is_requesting_since(time) && self.requester.grants.contains(from) {
             self.requester.inquired.insert(from);
             self.answer_if_failed(out);
@@ -317,7 +285,7 @@ impl Sanders {
     }
 
     /// The arbiter takes its permission back from the requester, both being us. It may have it
-    /// again at once, if the better request is from one who does not tell us.
+    /// again at once, if the better request is of a process that does not inform us.
     fn give_back_our_own(&mut self, ours: Stamp, out: &mut Outbox<SandersMessage>) {
         self.requester.grants.remove(self.me);
         self.requester.failed.insert(self.me);
@@ -337,6 +305,88 @@ fn sets_of(start: &Start) -> &Shared<SetsOf> {
 /// A set without one of its members.
 fn but(me: NodeId, set: &[NodeId]) -> impl Iterator<Item = NodeId> + '_ {
     set.iter().copied().filter(move |&node| node != me)
+}
+
+impl Inspect for Sanders {
+    fn phase(&self) -> Phase {
+        self.requester.phase
+    }
+
+    fn would_enter_at_once(&self) -> bool {
+        self.sets.request(self.me).len() == 1
+            && self.requester.phase == Phase::Idle
+            && self.arbiter.granted.is_none()
+    }
+
+    fn is_at_start(&self, _start: &Start) -> bool {
+        self.requester.phase == Phase::Idle && self.arbiter.granted.is_none()
+    }
+
+    fn waits_for(&self) -> Vec<NodeId> {
+        match self.requester.phase {
+            Phase::Requesting => {
+                let arbiters = self.sets.request(self.me).iter().copied();
+                arbiters.filter(|&arbiter| !self.requester.grants.contains(arbiter)).collect()
+            }
+            Phase::Idle | Phase::InCs => Vec::new(),
+        }
+    }
+
+    fn variables(&self) -> Fields {
+        let requesting = self.requester.phase == Phase::Requesting;
+        vec![
+            ("request", requesting.then_some(self.requester.time).into()),
+            ("grants", Value::from(&self.requester.grants)),
+            ("failed", Value::from(&self.requester.failed)),
+            ("inquired", Value::from(&self.requester.inquired)),
+            ("CSSTAT", self.arbiter.granted.into()),
+            ("queue", Value::list(self.arbiter.queue.iter().copied())),
+        ]
+    }
+
+    fn times(&mut self, visit: &mut dyn FnMut(&mut Time)) {
+        if self.requester.phase != Phase::Idle {
+            visit(&mut self.requester.time);
+        }
+        for stamp in self.arbiter.granted.iter_mut().chain(&mut self.arbiter.queue) {
+            visit(&mut stamp.time);
+        }
+    }
+
+    fn special_repair() -> SpecialRepair {
+        SpecialRepair::Takeover
+    }
+
+    /// The crashed process's request leaves, and what it was granted is free. Its own part as an
+    /// arbiter is another's now.
+    fn go_without(&mut self, crashed: NodeId, out: &mut Outbox<SandersMessage>) {
+        self.arbiter.queue.retain(|request| request.node != crashed);
+        if self.arbiter.granted.is_some_and(|request| request.node == crashed) {
+            self.become_free(out);
+        }
+    }
+
+    fn requests_of(&self, node: NodeId, arbiter: NodeId) -> bool {
+        self.sets.requests(node, arbiter)
+    }
+
+    fn claim_at(&mut self, arbiter: NodeId) -> Option<ClaimAt<SandersMessage>> {
+        self.requester.inquired.remove(arbiter);
+        (self.requester.phase != Phase::Idle).then(|| ClaimAt {
+            request: Stamp::new(self.requester.time, self.me),
+            granted: self.requester.grants.contains(arbiter),
+            message: Request(self.requester.time),
+        })
+    }
+
+    fn stand_in(&self, arbiter: NodeId) -> Option<Self> {
+        Some(Self {
+            me: arbiter,
+            sets: self.sets.clone(),
+            requester: Requester::default(),
+            arbiter: Arbiter::default(),
+        })
+    }
 }
 
 impl Message for SandersMessage {
@@ -366,13 +416,17 @@ impl Message for SandersMessage {
     }
 }
 
+use crate::{Cost, CostsWith};
+
+use super::{central, maekawa, ricart_agrawala};
+
 const ABOUT: About = About {
     name: "sanders",
     title: "Sanders 1987",
     kind: Kind::Mutex,
     family: "quorum",
     control: false,
-    claims: &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
+    claims: &[Claim::MutualExclusion, Claim::DeadlockFree, Claim::Liveness, Claim::Fencing],
     links: Links::Fifo,
     structure: Structure::Sets,
     partners: Partners::All,
@@ -383,17 +437,17 @@ const ABOUT: About = About {
             values: &[
                 Variant {
                     name: "ricart-agrawala",
-                    meaning: "ask everyone, tell nobody: 2(N-1) messages",
+                    meaning: "request of all, inform none: 2(N-1) messages",
                     drops: &[],
                 },
                 Variant {
                     name: "maekawa",
-                    meaning: "ask and tell the quorum: 3(K-1) messages",
+                    meaning: "request of the quorum and inform it: 3(K-1) messages",
                     drops: &[],
                 },
                 Variant {
                     name: "central",
-                    meaning: "ask and tell the coordinator: 3 messages",
+                    meaning: "request of the coordinator and inform it: 3 messages",
                     drops: &[],
                 },
             ],
@@ -410,38 +464,58 @@ const ABOUT: About = About {
                 Variant {
                     name: "off",
                     meaning: "any sets are taken",
-                    drops: &[Claim::Safety, Claim::Fence],
+                    drops: &[Claim::MutualExclusion, Claim::Fencing],
                 },
             ],
             other: Other::Nothing,
         },
     ],
     costs: Costs {
-        light: "2(|R|-1) + |I|-1",
-        saturated: "by its sets",
-        worst: "by its sets",
-        client_delay: "2T",
-        sync_delay: "T to 2T",
+        light: Cost::words("2(|R|-1) + |I|-1"),
+        saturated: Cost::words("by its sets"),
+        worst: Cost::words("by its sets"),
+        client_delay: Cost::words("2T"),
+        sync_delay: Cost::words("T to 2T"),
+        saturated_hints: maekawa::INQUIRE.saturated_hints,
+        variants: &[
+            CostsWith::new(&[("sets", "ricart-agrawala")], ricart_agrawala::COSTS),
+            // Of two or three it leaves out a FAILED that could change nothing.
+            CostsWith {
+                settings: &[("sets", "maekawa")],
+                below: Some(4),
+                costs: Costs {
+                    saturated: Cost::bound("4(K-1)"),
+                    saturated_multicasts: Cost::NONE,
+                    ..maekawa::INQUIRE
+                },
+            },
+            CostsWith::new(&[("sets", "maekawa")], maekawa::INQUIRE),
+            CostsWith::new(&[("sets", "central")], central::MEMBER),
+        ],
+        ..Costs::NONE
     },
     order: "timestamp where requests meet",
     source: "Sanders, ACM TOCS 5(3), 1987",
-    idea: "Whom must a process ask before it enters, and whom must it tell when it leaves? Many \
-           algorithms differ in nothing else. Who is told keeps account of who is inside and lets \
-           one in at a time; who is only asked lets others pass unless it wants in itself. Two \
-           processes are kept apart if somebody keeps account of both, or if each asks the other.",
+    idea: "Of which processes must a process request permission before it enters, and which must \
+           it inform when it leaves? Many algorithms differ in nothing else. An arbiter that is \
+           informed knows which process is in the critical section and grants one at a time; one \
+           that only gets requests lets others pass unless it is requesting itself. Two processes \
+           exclude each other if an arbiter keeps account of both, or if each requests of the \
+           other.",
     rules: &[
         "To enter: send the stamped request to the request set; enter with all permissions. To \
-         leave: tell the inform set.",
-        "On a request: queue it by timestamp. While CSSTAT is free, let the first in; CSSTAT is \
-         its sender then, if that one will tell us when it leaves.",
+         leave: inform the inform set.",
+        "On a request: queue it by timestamp. While CSSTAT is free, grant the first; CSSTAT is its \
+         sender then, if that one will inform us when it leaves.",
         "With CSSTAT taken: if the new request is the best known, ask for the permission back \
-         (INQUIRE); if not, say FAILED. A waiting request that is no longer next gets its FAILED.",
-        "On INQUIRE: give the permission back (YIELD) once somebody has said FAILED, later too.",
-        "On YIELD or RELEASE: CSSTAT is free; let the first in.",
+         (INQUIRE); if not, send FAILED. A waiting request that is no longer next gets its FAILED.",
+        "On INQUIRE: give the permission back (YIELD) once an arbiter has sent FAILED, later too.",
+        "On YIELD or RELEASE: CSSTAT is free; grant the first.",
     ],
     known_failures: &[
-        "With check=off and sets that do not keep two processes apart, both can be inside.",
-        "On links that reorder it can deadlock, unless nobody tells anybody else.",
-        "Who is asked and is down stops everyone who asks it.",
+        "With check=off and sets that do not exclude two processes, both can be in the critical \
+         section.",
+        "On links that reorder it can deadlock, unless no process informs another.",
+        "A process that is down stops every process with it in its request set.",
     ],
 };

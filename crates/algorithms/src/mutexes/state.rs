@@ -1,65 +1,65 @@
-//! What a process of a token algorithm is about, and where the token is in that.
+//! The phase of a process of a token algorithm together with the token.
 
 use crate::{NodeId, Phase, Start};
 
-/// Where the local client stands, together with the token. `T` is what the token carries.
+/// The phase of the local client, and the token if it is here. `T` is the contents of the token.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum State<T = ()> {
-    /// Neither wanting in nor having the token.
-    Outside,
-    /// Having the token and not wanting in.
-    Keeping(T),
+    /// Idle, without the token.
+    Idle,
+    /// Idle, with the token.
+    IdleWithToken(T),
     Requesting,
-    Inside(T),
+    InCs(T),
 }
 
 impl<T> State<T> {
     /// The state at the start; the token, wherever it is, is new.
     pub(super) fn new(me: NodeId, start: &Start, token: impl FnOnce() -> T) -> Self {
-        match (me == start.holder(), start.is_inside(me)) {
-            (_, true) => Self::Inside(token()),
-            (true, false) => Self::Keeping(token()),
-            (false, false) => Self::Outside,
+        match (me == start.holder(), start.is_in_cs(me)) {
+            (_, true) => Self::InCs(token()),
+            (true, false) => Self::IdleWithToken(token()),
+            (false, false) => Self::Idle,
         }
     }
 
     pub(super) fn phase(&self) -> Phase {
         match self {
-            Self::Outside | Self::Keeping(_) => Phase::Outside,
+            Self::Idle | Self::IdleWithToken(_) => Phase::Idle,
             Self::Requesting => Phase::Requesting,
-            Self::Inside(_) => Phase::Inside,
+            Self::InCs(_) => Phase::InCs,
         }
     }
 
-    pub(super) fn is_keeping(&self) -> bool {
-        matches!(self, Self::Keeping(_))
+    pub(super) fn is_idle_with_token(&self) -> bool {
+        matches!(self, Self::IdleWithToken(_))
     }
 
     /// The token, if it is here.
     pub(super) fn token(&self) -> Option<&T> {
         match self {
-            Self::Keeping(token) | Self::Inside(token) => Some(token),
-            Self::Outside | Self::Requesting => None,
+            Self::IdleWithToken(token) | Self::InCs(token) => Some(token),
+            Self::Idle | Self::Requesting => None,
         }
     }
 
-    /// Takes the token out, if it is here, and is outside without it.
+    /// Takes the token out, if it is here; the client is idle without it.
     pub(super) fn take_token(&mut self) -> Option<T> {
-        match std::mem::replace(self, Self::Outside) {
-            Self::Keeping(token) | Self::Inside(token) => Some(token),
-            other @ (Self::Outside | Self::Requesting) => {
+        match std::mem::replace(self, Self::Idle) {
+            Self::IdleWithToken(token) | Self::InCs(token) => Some(token),
+            other @ (Self::Idle | Self::Requesting) => {
                 *self = other;
                 None
             }
         }
     }
 
-    /// Whether the client is outside, and the token here if that is where it was at first.
-    pub(super) fn is_as_at_start(&self, me: NodeId, start: &Start) -> bool {
+    /// Whether the client is idle, and the token here if that is where it was at first.
+    pub(super) fn is_at_start(&self, me: NodeId, start: &Start) -> bool {
         match self {
-            Self::Outside => me != start.holder(),
-            Self::Keeping(_) => me == start.holder(),
-            Self::Requesting | Self::Inside(_) => false,
+            Self::Idle => me != start.holder(),
+            Self::IdleWithToken(_) => me == start.holder(),
+            Self::Requesting | Self::InCs(_) => false,
         }
     }
 }

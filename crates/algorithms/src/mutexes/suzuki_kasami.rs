@@ -1,9 +1,10 @@
 //! I. Suzuki and T. Kasami, "A distributed mutual exclusion algorithm", ACM TOCS 3(4), 1985.
 //!
-//! Who has the token may go in, again and again. Who does not have it asks everyone, with a number
-//! that counts its requests. The token carries the number of the last request of each that was
-//! granted, LN, so that whoever has it can tell who still waits, and a queue Q of those. N messages
-//! per entry, or none for the one who has the token. Links may reorder.
+//! The process with the token may enter, again and again. A process without it sends a request to
+//! all others, with a number that counts its requests. The token carries the number of the last
+//! granted request of each process, LN, so that its holder knows which processes still wait, and a
+//! queue Q of those. N messages per entry, or none for the process that has the token. Links may
+//! reorder.
 //!
 //! Liberties: a token that does not fit our request is refused. Request numbers wrap around, so
 //! that they never run out.
@@ -13,8 +14,8 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, NodeSet, Other,
-    Outbox, Partners, Phase, Stamp, Start, Structure, Value, Variant,
+    About, Choice, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId,
+    NodeSet, Other, Outbox, Partners, Phase, Stamp, Start, Structure, Value, Variant,
     mutexes::{serial::is_newer, state::State},
 };
 
@@ -23,11 +24,11 @@ use crate::{
 pub struct SuzukiKasami {
     me: NodeId,
     scan: Scan,
-    /// The token is kept while nobody waits that we know of, and Q is empty.
+    /// The token is kept while no process waits that we know of, and Q is empty.
     state: State<Box<TokenState>>,
     /// The number of the latest request of each that we know of: the paper's `RN`.
     rn: Vec<u32>,
-    /// Who is in Q, while we look through it; empty between events.
+    /// The processes in Q, while we look through it; empty between events.
     queued: NodeSet,
 }
 
@@ -40,16 +41,16 @@ enum Scan {
     Next,
 }
 
-/// What travels with the token.
+/// The contents of the token.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct TokenState {
     /// The number of the latest request of each that was granted: the paper's `LN`.
     ln: Vec<u32>,
-    /// Who gets the token next, and after that: the paper's `Q`.
+    /// The processes that get the token next, in order: the paper's `Q`.
     queue: VecDeque<NodeId>,
 }
 
-/// What the processes say.
+/// The messages between processes.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum SuzukiKasamiMessage {
     /// I want the token, for my request of this number.
@@ -77,10 +78,11 @@ impl Mutex for SuzukiKasami {
         }
     }
 
+    /// The first part of the paper's procedure P1.
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
         match self.state.take_token() {
             Some(token) => {
-                self.state = State::Inside(token);
+                self.state = State::InCs(token);
                 out.enter();
             }
             None => {
@@ -102,55 +104,36 @@ impl Mutex for SuzukiKasami {
         }
     }
 
+    /// The last part of P1, after the critical section.
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
         let Some(mut token) = self.state.take_token() else { return };
         token.ln[self.me.index()] = self.rn[self.me.index()];
         self.queue_all_waiting(&mut token);
-        // The head leaves Q before the token is sent: who gets it does not wait any more.
+        // The head leaves Q before the token is sent: its receiver does not wait any more.
         match token.queue.pop_front() {
             Some(next) => out.send(next, Token(token)),
-            None => self.state = State::Keeping(token),
+            None => self.state = State::IdleWithToken(token),
         }
-    }
-
-    fn phase(&self) -> Phase {
-        self.state.phase()
-    }
-
-    fn token_here(&self) -> bool {
-        self.state.is_keeping()
-    }
-
-    fn at_start(&self, start: &Start) -> bool {
-        self.state.is_as_at_start(self.me, start)
-    }
-
-    fn waits_for(&self) -> Vec<NodeId> {
-        // Where the token is, only the one who has it knows.
-        Vec::new()
-    }
-
-    fn variables(&self) -> Fields {
-        let mut fields = vec![("RN", Value::list(self.rn.iter().copied()))];
-        fields.extend(self.state.token().into_iter().flat_map(|token| token.fields()));
-        fields
     }
 }
 
 impl SuzukiKasami {
+    /// The paper's procedure P2.
     fn on_request(&mut self, from: NodeId, number: u32, out: &mut Outbox<SuzukiKasamiMessage>) {
-        // An older number is a request that was overtaken, perhaps by the token that granted it.
+        // A stale request: a later request of the same process overtook it, or the token that
+        // granted it did. The paper takes the maximum of RN and the number. To answer it would send
+        // the token to a process that does not wait, where it would rest unseen by those that do.
         if !is_newer(number, self.rn[from.index()]) {
             return;
         }
-        // Who has the token knows what was granted: there can be one request more, not two.
+        // LN counts the requests that were granted: there can be one request more, not two.
         if let Some(token) = self.state.token()
             && is_newer(number, token.ln[from.index()].wrapping_add(1))
         {
             return out.nonsense(from, "a request before its last one was granted");
         }
         self.rn[from.index()] = number;
-        if let State::Keeping(token) = &self.state
+        if let State::IdleWithToken(token) = &self.state
             && self.waits(from, token)
             && let Some(token) = self.state.take_token()
         {
@@ -158,6 +141,7 @@ impl SuzukiKasami {
         }
     }
 
+    /// P1 goes on: PRIVILEGE has arrived.
     fn on_token(
         &mut self,
         from: NodeId,
@@ -169,15 +153,15 @@ impl SuzukiKasami {
                 if !self.is_ours(&token) {
                     return out.nonsense(from, "a token that does not fit our request");
                 }
-                self.state = State::Inside(token);
+                self.state = State::InCs(token);
                 out.enter();
             }
-            State::Outside => out.nonsense(from, "a token nobody asked for"),
-            State::Keeping(_) | State::Inside(_) => out.nonsense(from, "a second token"),
+            State::Idle => out.nonsense(from, "an unrequested token"),
+            State::IdleWithToken(_) | State::InCs(_) => out.nonsense(from, "a second token"),
         }
     }
 
-    /// Appends everyone who waits and is not in Q yet.
+    /// P1 after the critical section: appends every waiting process that is not in Q yet.
     fn queue_all_waiting(&mut self, token: &mut TokenState) {
         self.queued.extend(token.queue.iter().copied());
         let processes = self.rn.len();
@@ -185,8 +169,8 @@ impl SuzukiKasami {
             Scan::First => 0,
             Scan::Next => self.me.index() + 1,
         };
-        for place in first..first + processes {
-            let node = NodeId::from(place % processes);
+        for index in first..first + processes {
+            let node = NodeId::from(index % processes);
             if self.waits(node, token) && !self.queued.contains(node) {
                 token.queue.push_back(node);
             }
@@ -225,6 +209,31 @@ impl TokenState {
     }
 }
 
+impl Inspect for SuzukiKasami {
+    fn phase(&self) -> Phase {
+        self.state.phase()
+    }
+
+    fn would_enter_at_once(&self) -> bool {
+        self.state.is_idle_with_token()
+    }
+
+    fn is_at_start(&self, start: &Start) -> bool {
+        self.state.is_at_start(self.me, start)
+    }
+
+    fn waits_for(&self) -> Vec<NodeId> {
+        // Only its holder knows where the token is.
+        Vec::new()
+    }
+
+    fn variables(&self) -> Fields {
+        let mut fields = vec![("RN", Value::list(self.rn.iter().copied()))];
+        fields.extend(self.state.token().into_iter().flat_map(|token| token.fields()));
+        fields
+    }
+}
+
 impl Message for SuzukiKasamiMessage {
     fn kind(&self) -> &'static str {
         match self {
@@ -248,11 +257,11 @@ const ABOUT: About = About {
     family: "token",
     control: false,
     claims: &[
-        Claim::Safety,
+        Claim::MutualExclusion,
         Claim::DeadlockFree,
         Claim::Liveness,
         Claim::BoundedBypass,
-        Claim::Fence,
+        Claim::Fencing,
     ],
     links: Links::Any,
     structure: Structure::Complete,
@@ -263,7 +272,7 @@ const ABOUT: About = About {
         values: &[
             Variant {
                 name: "first",
-                meaning: "who waits is put in the queue from the lowest id on",
+                meaning: "waiting processes are put in the queue from the lowest id on",
                 drops: &[],
             },
             Variant {
@@ -275,30 +284,36 @@ const ABOUT: About = About {
         other: Other::Nothing,
     }],
     costs: Costs {
-        light: "N-1 mean (N, or 0)",
-        saturated: "N",
-        worst: "N",
-        client_delay: "0 or 2T",
-        sync_delay: "T",
+        light: Cost::mean("N-1").table("{} mean (N, or 0)"),
+        light_multicasts: Cost::mean("2(N-1)/N"),
+        saturated: Cost::exact("N"),
+        saturated_multicasts: Cost::exact("2"),
+        worst: Cost::bound("N"),
+        client_delay: Cost::mean("2(N-1)/N").table("{} T mean (0 or 2T)"),
+        sync_delay: Cost::T,
+        light_hints: &[
+            "N if the token is elsewhere, 0 if it is here: N-1 is the mean over all N requesters",
+        ],
+        ..Costs::NONE
     },
     order: "the token's queue",
     source: "Suzuki, Kasami, ACM TOCS 3(4), 1985",
-    idea: "The one token lets its holder in. Everyone counts its requests and tells all others the \
-           count, and the token says how many of them have been granted to each; where the two \
-           differ, somebody waits. Who leaves adds the waiting that it knows of to the queue in \
-           the token and passes both to the first.",
+    idea: "The holder of the one token may enter. Every process counts its requests and sends all \
+           others the count, and the token counts how many of them have been granted to each; \
+           where the two differ, a process waits. A process that leaves adds the waiting ones that \
+           it knows of to the queue in the token and passes both to the first.",
     rules: &[
-        "To enter: with the token, go in; else count the request, send its number to all others, \
+        "To enter: with the token, enter; else count the request, send its number to all others, \
          and wait for the token.",
         "On a request: remember its number in RN, unless a later one is there. If the token is \
-         here, nobody is inside, and RN is LN + 1: send the token.",
+         here, its client is idle, and RN is LN + 1: send the token.",
         "To leave: set our LN to our RN, append all that wait and are not in Q, and send the token \
          to the head of Q, or keep it.",
     ],
     known_failures: &[
-        "Requests are not granted in the order in which they happened (EM3): it depends on which \
+        "Requests are not granted in the order in which they happened: it depends on which \
          request reaches the token first.",
         "The token is lost with the process that has it.",
-        "The token is as long as there are processes.",
+        "The token's size grows with the number of processes.",
     ],
 };

@@ -1,16 +1,16 @@
-//! Which properties of quorums hold, and who breaks them.
+//! Whether quorums have their properties.
 
 use std::{cmp::Ordering, fmt};
 
 use super::Quorums;
 use crate::NodeId;
 
-/// Which property of quorums is broken, and where.
+/// A property of quorums that is violated, with the processes concerned.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum QuorumFault {
-    /// The quorums of these two share nobody.
+pub enum QuorumViolation {
+    /// The quorums of these two have no process in common.
     Disjoint(NodeId, NodeId),
-    /// This one is not in its own quorum.
+    /// This process is not in its own quorum.
     NotInOwn(NodeId),
     /// The quorums of these two differ in size: the smallest and the largest.
     Size(NodeId, NodeId),
@@ -18,11 +18,11 @@ pub enum QuorumFault {
     Duty(NodeId, NodeId),
 }
 
-impl fmt::Display for QuorumFault {
+impl fmt::Display for QuorumViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disjoint(a, b) => {
-                write!(f, "the quorums of processes {a} and {b} share nobody: both could enter")
+                write!(f, "the quorums of processes {a} and {b} do not meet: both could enter")
             }
             Self::NotInOwn(node) => write!(f, "process {node} is not in its own quorum"),
             Self::Size(small, large) => {
@@ -37,34 +37,35 @@ impl fmt::Display for QuorumFault {
 
 impl Quorums {
     /// Whether any two quorums meet; if not, the first two that do not.
-    pub fn check_intersection(&self) -> Result<(), QuorumFault> {
+    pub fn check_intersection(&self) -> Result<(), QuorumViolation> {
         self.disjoint().next().map_or(Ok(()), Err)
     }
 
-    /// Every fault: first what makes the quorums unsafe (each process that is not in its own, each
-    /// pair that does not meet), then what makes them unfair (one pair at most for the sizes, and
-    /// one for the duties).
-    pub fn faults(&self) -> Vec<QuorumFault> {
+    /// Every violation: first what makes the quorums unsafe (each process that is not in its own,
+    /// each pair that does not meet), then what makes them unfair (one pair at most for the sizes,
+    /// and one for the duties).
+    pub fn violations(&self) -> Vec<QuorumViolation> {
         let all = || (0..self.nodes()).map(NodeId);
         let not_in_own = all().filter(|&node| !self.contains(node, node));
-        let mut faults: Vec<_> = not_in_own.map(QuorumFault::NotInOwn).collect();
-        faults.extend(self.disjoint());
+        let mut violations: Vec<_> = not_in_own.map(QuorumViolation::NotInOwn).collect();
+        violations.extend(self.disjoint());
         let sizes: Vec<_> = all().map(|node| self.of(node).len()).collect();
-        faults.extend(extremes(&sizes).map(|(small, large)| QuorumFault::Size(small, large)));
+        violations
+            .extend(extremes(&sizes).map(|(small, large)| QuorumViolation::Size(small, large)));
         let mut duties = vec![0; self.of.len()];
         for member in self.of.iter().flatten() {
             duties[member.index()] += 1;
         }
-        faults.extend(extremes(&duties).map(|(few, many)| QuorumFault::Duty(few, many)));
-        faults
+        violations.extend(extremes(&duties).map(|(few, many)| QuorumViolation::Duty(few, many)));
+        violations
     }
 
-    fn disjoint(&self) -> impl Iterator<Item = QuorumFault> + '_ {
+    fn disjoint(&self) -> impl Iterator<Item = QuorumViolation> + '_ {
         let all = (0..self.nodes()).map(NodeId);
         let pairs = all.flat_map(|a| (0..a.0).map(move |b| (NodeId(b), a)));
         pairs
             .filter(|&(a, b)| !meet(self.of(a), self.of(b)))
-            .map(|(a, b)| QuorumFault::Disjoint(a, b))
+            .map(|(a, b)| QuorumViolation::Disjoint(a, b))
     }
 }
 
@@ -80,7 +81,7 @@ fn meet(mut a: &[NodeId], mut b: &[NodeId]) -> bool {
     false
 }
 
-/// Who has the least and who the most, if they differ; the first of each.
+/// The first process with the least count and the first with the most, if these differ.
 fn extremes(counts: &[usize]) -> Option<(NodeId, NodeId)> {
     let least = counts.iter().min()?;
     let most = counts.iter().max()?;
@@ -102,31 +103,32 @@ mod tests {
         let good = quorums(&[&[1, 0, 1], &[2, 1], &[0, 2]]);
         assert_eq!(good.of(NodeId(0)), [0, 1].map(NodeId));
         assert_eq!(good.check_intersection(), Ok(()));
-        assert_eq!(good.faults(), []);
+        assert_eq!(good.violations(), []);
     }
 
     #[test]
     fn the_pair_that_does_not_meet_is_named() {
-        let broken = quorums(&[&[0, 1], &[0, 1], &[1, 2], &[2, 3]]);
-        let fault = broken.check_intersection().unwrap_err();
-        assert_eq!(fault, QuorumFault::Disjoint(NodeId(0), NodeId(3)));
+        let disjoint = quorums(&[&[0, 1], &[0, 1], &[1, 2], &[2, 3]]);
+        let violation = disjoint.check_intersection().unwrap_err();
+        assert_eq!(violation, QuorumViolation::Disjoint(NodeId(0), NodeId(3)));
         assert_eq!(
-            fault.to_string(),
-            "the quorums of processes 0 and 3 share nobody: both could enter"
+            violation.to_string(),
+            "the quorums of processes 0 and 3 do not meet: both could enter"
         );
-        let expected = [(0, 3), (1, 3)].map(|(a, b)| QuorumFault::Disjoint(NodeId(a), NodeId(b)));
-        assert_eq!(broken.faults()[..2], expected);
+        let expected =
+            [(0, 3), (1, 3)].map(|(a, b)| QuorumViolation::Disjoint(NodeId(a), NodeId(b)));
+        assert_eq!(disjoint.violations()[..2], expected);
     }
 
     #[test]
     fn the_other_properties_are_checked_too() {
-        let faults = quorums(&[&[0, 1, 2], &[0], &[0, 2]]).faults();
+        let violations = quorums(&[&[0, 1, 2], &[0], &[0, 2]]).violations();
         assert_eq!(
-            faults,
+            violations,
             [
-                QuorumFault::NotInOwn(NodeId(1)),
-                QuorumFault::Size(NodeId(1), NodeId(0)),
-                QuorumFault::Duty(NodeId(1), NodeId(0)),
+                QuorumViolation::NotInOwn(NodeId(1)),
+                QuorumViolation::Size(NodeId(1), NodeId(0)),
+                QuorumViolation::Duty(NodeId(1), NodeId(0)),
             ]
         );
     }

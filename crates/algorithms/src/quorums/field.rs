@@ -4,7 +4,7 @@
 //! irreducible one of degree k. A polynomial is kept as the number whose digits in base p are its
 //! coefficients, and sums and products are looked up in tables.
 
-/// The field with `order` elements, numbered from 0; 0 and 1 are what they say.
+/// The field with `order` elements, numbered from 0; 0 and 1 are its zero and its one.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
     order: u32,
@@ -35,14 +35,14 @@ impl Field {
     }
 
     pub(super) fn sum(&self, a: u32, b: u32) -> u32 {
-        self.sums[self.place(a, b)]
+        self.sums[self.index(a, b)]
     }
 
     pub(super) fn product(&self, a: u32, b: u32) -> u32 {
-        self.products[self.place(a, b)]
+        self.products[self.index(a, b)]
     }
 
-    fn place(&self, a: u32, b: u32) -> usize {
+    fn index(&self, a: u32, b: u32) -> usize {
         a as usize * self.order as usize + b as usize
     }
 }
@@ -64,7 +64,7 @@ struct Polynomials {
 }
 
 impl Polynomials {
-    /// Whether a monic polynomial of this degree is no product of lower ones: trial division by all
+    /// Whether a monic polynomial of this degree is irreducible: trial division by all
     /// monic ones of at most half its degree.
     fn is_irreducible(&self, polynomial: u32, degree: u32) -> bool {
         (1..=degree / 2).all(|lower| {
@@ -75,10 +75,10 @@ impl Polynomials {
 
     fn sum(&self, a: u32, b: u32) -> u32 {
         let prime = self.prime;
-        let (mut a, mut b, mut sum, mut place) = (a, b, 0, 1);
+        let (mut a, mut b, mut sum, mut index) = (a, b, 0, 1);
         while a > 0 || b > 0 {
-            sum += (a % prime + b % prime) % prime * place;
-            (a, b, place) = (a / prime, b / prime, place.saturating_mul(prime));
+            sum += (a % prime + b % prime) % prime * index;
+            (a, b, index) = (a / prime, b / prime, index.saturating_mul(prime));
         }
         sum
     }
@@ -95,7 +95,7 @@ impl Polynomials {
         self.number(&digits)
     }
 
-    /// What is left of a division by a monic polynomial.
+    /// The remainder of a division by a monic polynomial.
     fn remainder(&self, polynomial: u64, monic: u32) -> u32 {
         let prime = u64::from(self.prime);
         let mut digits = self.digits(polynomial);
@@ -103,8 +103,8 @@ impl Polynomials {
         while digits.len() >= divisor.len() {
             let lead = digits[digits.len() - 1];
             let shift = digits.len() - divisor.len();
-            for (place, digit) in divisor.iter().enumerate() {
-                let at = &mut digits[shift + place];
+            for (index, digit) in divisor.iter().enumerate() {
+                let at = &mut digits[shift + index];
                 *at = (*at + (prime - lead) * digit) % prime;
             }
             digits.pop();

@@ -1,9 +1,9 @@
 //! Rows and columns of a square (Maekawa 1985, section 7).
 //!
-//! A number that is no square is filled up with formal members. They would only ever agree, so they
-//! are left out of the quorums. Two quorums still meet, since only the last row can be short: of
-//! two processes in it each has the whole of it, and else the row that is not the last is full, so
-//! the other's column meets it in somebody real.
+//! A number that is not a square is filled up with formal members. They would only ever agree, so
+//! they are left out of the quorums. Two quorums still meet, since only the last row can be short:
+//! of two processes in it each has the whole of it, and else the row that is not the last is full,
+//! so the other's column meets it in a real member.
 
 /// The side of the square.
 fn side(nodes: u32) -> u32 {
@@ -46,7 +46,7 @@ mod tests {
     fn quorums_are_of_one_size_and_duty_if_no_row_is_short() {
         for nodes in 1..=200_u32 {
             let full = nodes.is_multiple_of(super::side(nodes));
-            assert_eq!(grid(nodes).faults().is_empty(), full, "{nodes} processes");
+            assert_eq!(grid(nodes).violations().is_empty(), full, "{nodes} processes");
         }
     }
 
@@ -60,7 +60,7 @@ mod tests {
 
     /// Numbered from 1, V_14 and V_6 meet in 2 and 18, V_3 and V_23 in 5 and 21.
     #[test]
-    fn the_quorums_of_the_six_by_six_grid_meet_where_the_text_says() {
+    fn the_quorums_of_the_six_by_six_grid_meet_as_in_the_text() {
         let quorums = grid(36);
         let common = |a: u32, b: u32| -> Vec<u32> {
             let (a, b) = (NodeId(a - 1), NodeId(b - 1));

@@ -21,7 +21,7 @@ mod tests {
     fn majorities_have_every_property_for_any_number_of_processes() {
         for nodes in 1..=60 {
             let quorums = Quorums::new(QuorumKind::Majority, nodes).unwrap();
-            assert_eq!(quorums.faults(), [], "{nodes} processes");
+            assert_eq!(quorums.violations(), [], "{nodes} processes");
             assert_eq!(quorums.of(NodeId(0)).len() as u32, (nodes + 1).div_ceil(2).max(1));
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn size(nodes: u32) -> Result<u32, StartError> {
     }
     let orders = (2..).filter(|&order| prime_power(order).is_some());
     Err(StartError::new(format!(
-        "a projective plane has q^2 + q + 1 points, q a power of a prime; {nodes} is no such \
+        "a projective plane has q^2 + q + 1 points, q a power of a prime; {nodes} is not such a \
          number; {}",
         nearest(nodes, orders.map(points))
     )))
@@ -38,11 +38,11 @@ pub(super) fn quorums(order: u32) -> Vec<Vec<NodeId>> {
     let field = Field::new(order).expect("the order was checked");
     let nodes = u32::try_from(points(order)).expect("the number of processes was checked");
     let line = difference_set(&field, nodes);
-    let shifted = |me: u32| line.iter().map(move |place| NodeId((me + place) % nodes)).collect();
+    let shifted = |me: u32| line.iter().map(move |index| NodeId((me + index) % nodes)).collect();
     (0..nodes).map(shifted).collect()
 }
 
-/// The places, in the cycle of powers, of the points on the line through 1 and x. Any other
+/// The positions, in the cycle of powers, of the points on the line through 1 and x. Any other
 /// number mod N is the difference of exactly one pair of them.
 fn difference_set(field: &Field, nodes: u32) -> Vec<u32> {
     let order = field.order();
@@ -55,7 +55,7 @@ fn difference_set(field: &Field, nodes: u32) -> Vec<u32> {
         .expect("there is a primitive polynomial of every degree")
 }
 
-/// What is left of polynomials over a field when x^3 is replaced by a lower polynomial, its
+/// The remainder of polynomials over a field when x^3 is replaced by a lower polynomial, its
 /// coefficients from the constant on. It is the field of q^3 elements if x generates all points.
 struct Extension<'a> {
     field: &'a Field,
@@ -68,10 +68,10 @@ impl Extension<'_> {
     fn line_if_x_generates(&self, nodes: u32) -> Option<Vec<u32>> {
         let mut line = vec![0];
         let mut power = [0, 1, 0];
-        for place in 1..nodes {
+        for index in 1..nodes {
             match power {
                 [_, 0, 0] => return None,
-                [_, _, 0] => line.push(place),
+                [_, _, 0] => line.push(index),
                 _ => {}
             }
             power = self.times_x(power);
@@ -80,8 +80,8 @@ impl Extension<'_> {
     }
 
     fn times_x(&self, [constant, linear, square]: [u32; 3]) -> [u32; 3] {
-        let lower = |place: usize, moved| {
-            self.field.sum(moved, self.field.product(square, self.cube[place]))
+        let lower = |index: usize, moved| {
+            self.field.sum(moved, self.field.product(square, self.cube[index]))
         };
         [lower(0, 0), lower(1, constant), lower(2, linear)]
     }
@@ -100,7 +100,7 @@ mod tests {
         for order in [2, 3, 4, 5, 7, 8, 9, 11, 13, 16_u32] {
             let nodes = order * order + order + 1;
             let quorums = plane(nodes);
-            assert_eq!(quorums.faults(), [], "order {order}");
+            assert_eq!(quorums.violations(), [], "order {order}");
             assert_eq!(quorums.of(NodeId(0)).len() as u32, order + 1);
             for other in (1..nodes).map(NodeId) {
                 let line = quorums.of(NodeId(0)).iter();
@@ -124,7 +124,7 @@ mod tests {
     fn other_numbers_are_refused_with_the_nearest_that_are_not() {
         let refusal = |nodes| Quorums::new(QuorumKind::Plane, nodes).unwrap_err().to_string();
         assert!(refusal(10).ends_with("the nearest are 7 and 13"), "{}", refusal(10));
-        // 6^2 + 6 + 1, and 6 is no power of a prime.
+        // 6^2 + 6 + 1, and 6 is not a power of a prime.
         assert!(refusal(43).ends_with("the nearest are 31 and 57"), "{}", refusal(43));
         assert!(refusal(3).ends_with("the nearest is 7"), "{}", refusal(3));
     }

@@ -19,7 +19,7 @@ pub(super) fn size(nodes: u32) -> Result<u32, StartError> {
     }
     let sizes = (1..=32).map(|levels| (1_u64 << levels) - 1);
     Err(StartError::new(format!(
-        "tree quorums need 2^k - 1 processes, {nodes} is no such number; {}",
+        "tree quorums need 2^k - 1 processes, {nodes} is not such a number; {}",
         nearest(nodes, sizes)
     )))
 }
@@ -34,7 +34,7 @@ pub(super) fn quorum(me: u32, nodes: u32) -> impl Iterator<Item = u32> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{NodeId, QuorumFault, QuorumKind, Quorums};
+    use crate::{NodeId, QuorumKind, QuorumViolation, Quorums};
 
     fn paths(nodes: u32) -> Quorums {
         Quorums::new(QuorumKind::Tree, nodes).unwrap()
@@ -53,8 +53,8 @@ mod tests {
         for levels in 2..=8 {
             let quorums = paths((1 << levels) - 1);
             assert_eq!(quorums.of(NodeId(0)).len(), levels);
-            let faults = quorums.faults();
-            assert!(matches!(faults[..], [QuorumFault::Duty(..)]), "{faults:?}");
+            let violations = quorums.violations();
+            assert!(matches!(violations[..], [QuorumViolation::Duty(..)]), "{violations:?}");
         }
     }
 

@@ -1,9 +1,59 @@
 //! Sets from the text of a file.
 
-use super::SetsOf;
-use crate::{NodeId, StartError};
+use std::fmt;
 
-/// What a line says of its process.
+use super::{SetsError, SetsOf};
+use crate::NodeId;
+
+/// Why a text does not describe sets.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ParseSetsError {
+    /// A line, counted from 1, is invalid.
+    Line(usize, LineError),
+    /// This process has no line.
+    Missing(NodeId),
+    /// The sets are not of the right form.
+    Sets(SetsError),
+}
+
+/// Why a line does not describe the sets of a process.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LineError {
+    /// The line is not of the form `0: request 0 1 inform 0`.
+    Form(String),
+    /// A word is not the number of a process.
+    Process(String),
+    /// This process has a line already.
+    Again(NodeId),
+}
+
+impl fmt::Display for ParseSetsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(number, error) => write!(f, "line {number}: {error}"),
+            Self::Missing(node) => write!(f, "process {node} has no line; every process has one"),
+            Self::Sets(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for LineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Form(text) => write!(f, "invalid line `{text}`: use `0: request 0 1 inform 0`"),
+            Self::Process(word) => {
+                write!(f, "invalid process `{word}`: use a number below {NODES_AT_MOST}")
+            }
+            Self::Again(node) => write!(f, "process {node} has a line already"),
+        }
+    }
+}
+
+impl std::error::Error for ParseSetsError {}
+
+impl std::error::Error for LineError {}
+
+/// The sets of one process.
 struct Line {
     node: NodeId,
     request: Vec<NodeId>,
@@ -12,40 +62,37 @@ struct Line {
 
 impl SetsOf {
     /// Reads sets from text, a line `0: request 0 1 2 inform 0 1` per process.
-    pub fn parse(text: &str) -> Result<Self, StartError> {
+    pub fn parse(text: &str) -> Result<Self, ParseSetsError> {
         let mut lines: Vec<Option<Line>> = Vec::new();
-        for (number, text) in text.lines().enumerate() {
+        for (number, text) in (1..).zip(text.lines()) {
             let text = text.split('#').next().unwrap_or("").trim();
             if text.is_empty() {
                 continue;
             }
-            let refuse = |why: String| StartError::new(format!("line {}: {why}", number + 1));
-            let line = line(text).map_err(refuse)?;
-            let place = line.node.index();
-            if lines.len() <= place {
-                lines.resize_with(place + 1, || None);
+            let line = line(text).map_err(|error| ParseSetsError::Line(number, error))?;
+            let index = line.node.index();
+            if lines.len() <= index {
+                lines.resize_with(index + 1, || None);
             }
-            if lines[place].is_some() {
-                return Err(refuse(format!("process {place} has a line already")));
+            if lines[index].is_some() {
+                return Err(ParseSetsError::Line(number, LineError::Again(line.node)));
             }
-            lines[place] = Some(line);
+            lines[index] = Some(line);
         }
-        let missing = |(place, line): (usize, Option<Line>)| {
-            line.ok_or_else(|| {
-                StartError::new(format!("process {place} has no line; every process has one"))
-            })
+        let present = |(index, line): (usize, Option<Line>)| {
+            line.ok_or_else(|| ParseSetsError::Missing(NodeId::from(index)))
         };
-        let lines: Vec<_> = lines.into_iter().enumerate().map(missing).collect::<Result<_, _>>()?;
+        let lines: Vec<_> = lines.into_iter().enumerate().map(present).collect::<Result<_, _>>()?;
         let (request, inform) = lines.into_iter().map(|line| (line.request, line.inform)).unzip();
-        Ok(Self::new(request, inform)?)
+        Self::new(request, inform).map_err(ParseSetsError::Sets)
     }
 }
 
-/// A file that asks for more processes than this is taken for a mistake.
+/// A process number from here on is taken for an error in the file.
 const NODES_AT_MOST: u32 = 1 << 20;
 
-fn line(text: &str) -> Result<Line, String> {
-    let form = || format!("a line is `0: request 0 1 inform 0`, this one is `{text}`");
+fn line(text: &str) -> Result<Line, LineError> {
+    let form = || LineError::Form(text.to_owned());
     let (node, sets) = text.split_once(':').ok_or_else(form)?;
     let node = process(node.trim())?;
     let sets = sets.trim_start().strip_prefix("request").ok_or_else(form)?;
@@ -54,10 +101,10 @@ fn line(text: &str) -> Result<Line, String> {
     Ok(Line { node, request: set(request)?, inform: set(inform)? })
 }
 
-fn process(word: &str) -> Result<NodeId, String> {
+fn process(word: &str) -> Result<NodeId, LineError> {
     match word.parse() {
         Ok(node) if node < NODES_AT_MOST => Ok(NodeId(node)),
-        _ => Err(format!("a process is a number below {NODES_AT_MOST}, `{word}` is none")),
+        _ => Err(LineError::Process(word.to_owned())),
     }
 }
 
@@ -83,11 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_refused_with_its_number() {
-        assert!(refusal("0: request 0 inform 0\n1 request 1").starts_with("line 2: a line is"));
-        assert!(refusal("0: inform 0 request 0").starts_with("line 1: a line is"));
-        assert!(refusal("0: request 0 x inform 0").contains("`x` is none"));
-        assert!(refusal("4000000000: request 0 inform 0").contains("`4000000000` is none"));
+    fn an_invalid_line_is_refused_with_its_number() {
+        assert!(
+            refusal("0: request 0 inform 0\n1 request 1")
+                .starts_with("line 2: invalid line `1 request 1`")
+        );
+        assert!(refusal("0: inform 0 request 0").starts_with("line 1: invalid line"));
+        assert!(refusal("0: request 0 x inform 0").contains("invalid process `x`"));
+        assert!(refusal("4000000000: request 0 inform 0").contains("invalid process `4000000000`"));
         let twice = refusal("0: request 0 inform 0\n0: request 0 inform 0");
         assert_eq!(twice, "line 2: process 0 has a line already");
         let gap = refusal("1: request 1 inform 1");

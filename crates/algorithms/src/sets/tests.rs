@@ -1,7 +1,7 @@
 use super::*;
 use crate::QuorumKind;
 
-fn sets(sets: &[(&[u32], &[u32])]) -> Result<SetsOf, SetsFault> {
+fn sets(sets: &[(&[u32], &[u32])]) -> Result<SetsOf, SetsError> {
     let nodes = |set: &[u32]| set.iter().copied().map(NodeId).collect();
     let (request, inform) =
         sets.iter().map(|(request, inform)| (nodes(request), nodes(inform))).unzip();
@@ -9,7 +9,7 @@ fn sets(sets: &[(&[u32], &[u32])]) -> Result<SetsOf, SetsFault> {
 }
 
 #[test]
-fn the_special_cases_keep_everyone_apart() {
+fn the_special_cases_exclude_any_two_processes() {
     for nodes in 1..=20 {
         assert_eq!(SetsOf::ricart_agrawala(nodes).unwrap().check(), Ok(()));
         assert_eq!(SetsOf::central(nodes, NodeId(nodes / 2)).unwrap().check(), Ok(()));
@@ -21,24 +21,28 @@ fn the_special_cases_keep_everyone_apart() {
 }
 
 #[test]
-fn the_pair_that_is_not_kept_apart_is_named() {
-    // 0 and 1 meet at 0, 0 and 2 ask each other, 1 and 2 neither meet nor ask each other.
-    let broken = sets(&[(&[0, 2], &[0]), (&[0, 1, 2], &[0, 1]), (&[0, 2], &[2])]).unwrap();
-    let fault = broken.check().unwrap_err();
-    assert_eq!(fault, SetsFault::Apart(NodeId(1), NodeId(2)));
-    assert!(fault.to_string().starts_with("processes 1 and 2 could be inside together"));
+fn the_pair_that_is_not_excluded_is_named() {
+    // 0 and 1 meet at 0, 0 and 2 request of each other, 1 and 2 do neither.
+    let disjoint = sets(&[(&[0, 2], &[0]), (&[0, 1, 2], &[0, 1]), (&[0, 2], &[2])]).unwrap();
+    let error = disjoint.check().unwrap_err();
+    assert_eq!(error, SetsError::Apart(NodeId(1), NodeId(2)));
+    assert!(
+        error
+            .to_string()
+            .starts_with("processes 1 and 2 could be in the critical section together")
+    );
 }
 
 #[test]
 fn sets_of_a_wrong_form_are_not_built() {
-    assert_eq!(sets(&[(&[0], &[])]), Err(SetsFault::NotInOwn(NodeId(0))));
-    let unasked = sets(&[(&[0], &[0]), (&[1], &[0, 1])]);
-    assert_eq!(unasked, Err(SetsFault::ToldUnasked(NodeId(1), NodeId(0))));
-    assert_eq!(sets(&[(&[0, 1], &[0])]), Err(SetsFault::Stranger(NodeId(0), NodeId(1))));
+    assert_eq!(sets(&[(&[0], &[])]), Err(SetsError::NotInOwn(NodeId(0))));
+    let unrequested = sets(&[(&[0], &[0]), (&[1], &[0, 1])]);
+    assert_eq!(unrequested, Err(SetsError::NotRequested(NodeId(1), NodeId(0))));
+    assert_eq!(sets(&[(&[0, 1], &[0])]), Err(SetsError::Stranger(NodeId(0), NodeId(1))));
 }
 
 #[test]
-fn nobody_waits_for_anyone_but_the_coordinator() {
+fn no_process_waits_for_another_than_the_coordinator() {
     let central = SetsOf::central(4, NodeId(0)).unwrap();
     assert!(!central.can_wait_for_others(NodeId(2), NodeId(0)));
     assert!(central.can_wait_for_others(NodeId(2), NodeId(2)));

@@ -25,8 +25,8 @@ pub(super) fn of_edges(edges: &[(NodeId, NodeId)], nodes: u32) -> Result<Vec<Nod
     let reached = |(node, parent): (usize, Option<NodeId>)| {
         parent.ok_or_else(|| {
             StartError::new(format!(
-                "the edges are no tree: process {node} is not reached from process 0; a tree over \
-                 {nodes} processes has {} edges, these are {}",
+                "the edges do not form a tree: process {node} is not reached from process 0; a \
+                 tree over {nodes} processes has {} edges, not {}",
                 nodes - 1,
                 edges.len()
             ))
@@ -40,7 +40,7 @@ fn refuse_cycles(edges: &[(NodeId, NodeId)], nodes: u32) -> Result<(), StartErro
     let mut part: Vec<u32> = (0..nodes).collect();
     for &(a, b) in edges {
         let refuse = |why: String| {
-            Err(StartError::new(format!("the edges are no tree: the edge {a}-{b} {why}")))
+            Err(StartError::new(format!("the edges do not form a tree: the edge {a}-{b} {why}")))
         };
         if let Some(stranger) = [a, b].into_iter().find(|node| node.0 >= nodes) {
             return refuse(format!(
@@ -60,7 +60,7 @@ fn refuse_cycles(edges: &[(NodeId, NodeId)], nodes: u32) -> Result<(), StartErro
     Ok(())
 }
 
-/// Who stands for the part that `node` is in. Halving the way keeps the next search short.
+/// The representative of the part that `node` is in. Halving the way keeps the next search short.
 fn part_of(part: &mut [u32], node: NodeId) -> u32 {
     let mut at = node.0;
     while part[at as usize] != at {

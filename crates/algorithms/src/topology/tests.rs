@@ -28,8 +28,8 @@ fn agrees_with_a_walk(tree: &Tree) {
             let distance = all[from.index()][to.index()];
             assert_eq!(tree.distance(from, to), distance, "{from} to {to}");
             assert_eq!(tree.are_adjacent(from, to), distance == 1, "{from} to {to}");
-            let place = neighbours.iter().position(|&neighbour| neighbour == to);
-            assert_eq!(tree.place(from, to), place.map(|place| NodeId::from(place).0));
+            let index = neighbours.iter().position(|&neighbour| neighbour == to);
+            assert_eq!(tree.neighbour_index(from, to), index.map(|index| NodeId::from(index).0));
             let hop = tree.next_hop(from, to);
             if from == to {
                 assert_eq!(hop, from);
@@ -109,12 +109,12 @@ fn edges_that_are_no_tree_are_refused_with_the_reason() {
 }
 
 #[test]
-fn nobody_outside_the_tree_is_adjacent_to_anybody() {
+fn an_unknown_process_is_adjacent_to_none() {
     let tree = Tree::new(&Topology::Star, 3).unwrap();
     assert!(!tree.are_adjacent(NodeId(0), NodeId(3)));
     assert!(!tree.are_adjacent(NodeId(7), NodeId(0)));
     assert!(!tree.are_adjacent(NodeId(0), NodeId(0)));
-    assert_eq!(tree.place(NodeId(0), NodeId(3)), None);
+    assert_eq!(tree.neighbour_index(NodeId(0), NodeId(3)), None);
 }
 
 #[test]

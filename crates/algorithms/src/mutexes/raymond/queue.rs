@@ -1,35 +1,36 @@
-//! Raymond's `REQUEST_Q`, in which nobody stands twice.
+//! Raymond's `REQUEST_Q`, in which no process stands twice.
 
 use std::collections::VecDeque;
 
 use crate::{NodeId, NodeSet, Renaming};
 
-/// Who waits for the token to come here, we or neighbours, in the order in which they asked.
+/// The processes that wait for the token to come here, we or neighbours, in the order of their
+/// requests.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Queue {
     order: VecDeque<Waiting>,
-    /// The seats of all in the queue, where it is too long to look through.
-    seats: NodeSet,
+    /// The indices of all in the queue, where it is too long to look through.
+    indices: NodeSet,
 }
 
 /// One in the queue.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Waiting {
     node: NodeId,
-    seat: Seat,
+    index: LocalIndex,
 }
 
 /// A number for us and for each of our neighbours: in a large tree a set of these is smaller than
 /// one of ids.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Seat(NodeId);
+pub(super) struct LocalIndex(NodeId);
 
-impl Seat {
+impl LocalIndex {
     pub(super) const OURS: Self = Self(NodeId(0));
 
-    /// That of the neighbour at this place among the neighbours, counted from 0.
-    pub(super) fn of_neighbour(place: u32) -> Self {
-        Self(NodeId(place + 1))
+    /// That of the neighbour at this position among the neighbours, counted from 0.
+    pub(super) fn of_neighbour(position: u32) -> Self {
+        Self(NodeId(position + 1))
     }
 }
 
@@ -37,16 +38,16 @@ impl Seat {
 const SHORT: usize = 8;
 
 impl Queue {
-    /// Puts somebody at the end, unless it stands in the queue; whether it did not.
-    pub(super) fn push(&mut self, node: NodeId, seat: Seat) -> bool {
-        if self.contains(seat) {
+    /// Appends a process unless it is in the queue; returns whether it was appended.
+    pub(super) fn push(&mut self, node: NodeId, index: LocalIndex) -> bool {
+        if self.contains(index) {
             return false;
         }
-        self.order.push_back(Waiting { node, seat });
+        self.order.push_back(Waiting { node, index });
         if self.order.len() == SHORT + 1 {
-            self.seats = self.order.iter().map(|waiting| waiting.seat.0).collect();
+            self.indices = self.order.iter().map(|waiting| waiting.index.0).collect();
         } else if self.is_long() {
-            self.seats.insert(seat.0);
+            self.indices.insert(index.0);
         }
         true
     }
@@ -55,9 +56,9 @@ impl Queue {
     pub(super) fn pop(&mut self) -> Option<NodeId> {
         let head = self.order.pop_front()?;
         if self.is_long() {
-            self.seats.remove(head.seat.0);
+            self.indices.remove(head.index.0);
         } else {
-            self.seats.clear();
+            self.indices.clear();
         }
         Some(head.node)
     }
@@ -70,12 +71,16 @@ impl Queue {
         self.order.iter().map(|waiting| waiting.node)
     }
 
-    /// Gives everybody in it its new name, and the seat that goes with that.
-    pub(super) fn rename(&mut self, renaming: &Renaming, seat: impl Fn(NodeId) -> Option<Seat>) {
+    /// Gives every process in it its new name, and the index that goes with that.
+    pub(super) fn rename(
+        &mut self,
+        renaming: &Renaming,
+        index_of: impl Fn(NodeId) -> Option<LocalIndex>,
+    ) {
         let renamed: Vec<_> = self.iter().map(|node| renaming.of(node)).collect();
         *self = Self::default();
         for node in renamed {
-            self.push(node, seat(node).expect("a renaming keeps who is a neighbour"));
+            self.push(node, index_of(node).expect("a renaming keeps neighbours"));
         }
     }
 
@@ -83,11 +88,11 @@ impl Queue {
         self.order.len() > SHORT
     }
 
-    fn contains(&self, seat: Seat) -> bool {
+    fn contains(&self, index: LocalIndex) -> bool {
         if self.is_long() {
-            return self.seats.contains(seat.0);
+            return self.indices.contains(index.0);
         }
-        self.order.iter().any(|waiting| waiting.seat == seat)
+        self.order.iter().any(|waiting| waiting.index == index)
     }
 }
 
@@ -96,12 +101,12 @@ mod tests {
     use super::*;
 
     /// Process 0 are we, the others our neighbours.
-    fn seat(node: NodeId) -> Seat {
-        node.0.checked_sub(1).map_or(Seat::OURS, Seat::of_neighbour)
+    fn local_index(node: NodeId) -> LocalIndex {
+        node.0.checked_sub(1).map_or(LocalIndex::OURS, LocalIndex::of_neighbour)
     }
 
     #[test]
-    fn nobody_stands_in_it_twice_be_it_short_or_long() {
+    fn no_process_is_in_it_twice_short_or_long() {
         let mut queue = Queue::default();
         let mut dumb: VecDeque<NodeId> = VecDeque::new();
         for step in 0..2000_u32 {
@@ -109,13 +114,13 @@ mod tests {
             let node = NodeId(step.wrapping_mul(2_654_435_769) % 17);
             if step / 40 % 2 == 0 {
                 let is_new = !dumb.contains(&node);
-                assert_eq!(queue.push(node, seat(node)), is_new, "{node} to {dumb:?}");
+                assert_eq!(queue.push(node, local_index(node)), is_new, "{node} to {dumb:?}");
                 dumb.extend(is_new.then_some(node));
             } else {
                 assert_eq!(queue.pop(), dumb.pop_front());
             }
             assert!(queue.iter().eq(dumb.iter().copied()));
-            assert_eq!(queue.seats.len(), if dumb.len() > SHORT { dumb.len() } else { 0 });
+            assert_eq!(queue.indices.len(), if dumb.len() > SHORT { dumb.len() } else { 0 });
         }
     }
 
@@ -124,13 +129,13 @@ mod tests {
         let mut queue = Queue::default();
         let mut other = Queue::default();
         for node in (1..20).map(NodeId) {
-            queue.push(node, seat(node));
+            queue.push(node, local_index(node));
         }
         while queue.order.len() > 3 {
             queue.pop();
         }
         for node in (17..20).map(NodeId) {
-            other.push(node, seat(node));
+            other.push(node, local_index(node));
         }
         assert_eq!(queue, other);
     }

@@ -3,39 +3,27 @@
 //!
 //! Processes stand in a ring, each with a flag of K values, and see their left neighbour's. The
 //! first is privileged when the two are equal, and then counts on; any other when they differ, and
-//! then copies. Whoever is privileged may be inside. From all flags equal there is one privilege,
-//! which goes round; from any other start there comes to be one, if K is large enough.
+//! then copies. A privileged process may be in the critical section. From all flags equal there is
+//! one privilege, which goes round; from any other start there comes to be one, if K is large
+//! enough.
 //!
-//! The rule is [`privileged`] and [`moved`]. [`DijkstraRing`] applies it to flags that are read
-//! directly, as the paper does, under the [`Daemon`]s that choose who moves. [`Dijkstra`] is the
-//! form by messages: each process keeps a copy of its left neighbour's flag.
+//! This is the form by messages: each process keeps a copy of its left neighbour's flag. The rule
+//! is [`privileged`] and [`moved`]; [`Ring`](super::Ring) applies it to flags that are read
+//! directly, as the paper does.
 //!
-//! Liberties of that form: a process sends its flag when it leaves, and whenever a message has come
-//! that it does not stay inside upon, changed or not. So in a legitimate run there is one message,
-//! and each one tells of a change; in any other run the same messages are the resending without
-//! which a wrong copy could leave nobody privileged for ever. It costs nothing and needs no timer;
-//! but in the beginning somebody must have a message to answer, the holder has.
-
-mod ring;
+//! Liberties of this form: a process sends its flag when it leaves, and whenever a message has come
+//! on which it does not enter, changed or not. So in a legitimate run there is one message, and
+//! each one carries a change; in any other run the same messages are the resending without which a
+//! wrong copy could leave no process privileged for ever. It costs nothing and needs no timer; but
+//! in the beginning one process must have a message to answer: the holder.
 
 use serde::{Deserialize, Serialize};
 
+use super::{Daemon, moved, privileged};
 use crate::{
-    About, Choice, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Other, Outbox,
-    Partners, Phase, Stamp, Start, StartError, Structure, Variant,
+    About, Choice, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, Other,
+    Outbox, Partners, Phase, SpecialRepair, Stamp, Start, StartError, Structure, Variant,
 };
-
-pub use ring::{Daemon, DijkstraRing};
-
-/// Whether a process is privileged that sees these flags.
-pub fn privileged(first: bool, left: u32, own: u32) -> bool {
-    (left == own) == first
-}
-
-/// The flag of a privileged process after its move.
-pub fn moved(first: bool, left: u32, own: u32, k: u32) -> u32 {
-    if first { (own + 1) % k } else { left }
-}
 
 /// One process of Dijkstra's ring, by messages.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -44,15 +32,15 @@ pub struct Dijkstra {
     processes: u32,
     k: u32,
     phase: Phase,
-    /// Our own flag: S1's `flag[i]`.
+    /// Our own flag: the paper's S.
     flag: u32,
-    /// The left neighbour's flag as it last told us.
+    /// The left neighbour's flag as of its last message.
     copy: u32,
     /// Whether a message has come that we have not answered yet.
     owing: bool,
 }
 
-/// What the processes say.
+/// The messages between processes.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum DijkstraMessage {
     /// My flag, to the right neighbour.
@@ -78,17 +66,18 @@ impl Mutex for Dijkstra {
         let flag = |node: NodeId| u32::from(node < start.holder());
         let left = left_of(me, start.processes());
         let owing = me == start.holder();
-        let phase = if start.is_inside(me) { Phase::Inside } else { Phase::Outside };
+        let phase = if start.is_in_cs(me) { Phase::InCs } else { Phase::Idle };
         Self { phase, ..Self::anywhere(me, start, flag(me), flag(left), owing) }
     }
 
     fn begin(&mut self, out: &mut Outbox<Self::Message>) {
-        if self.phase == Phase::Outside && self.owing && !self.is_alone() {
+        if self.phase == Phase::Idle && self.owing && !self.is_alone() {
             self.owing = false;
             self.pass_on(out);
         }
     }
 
+    /// A privileged process may enter; its move is made when it leaves.
     fn request(&mut self, _ours: Stamp, out: &mut Outbox<Self::Message>) {
         self.phase = Phase::Requesting;
         self.enter_if_privileged(out);
@@ -100,23 +89,24 @@ impl Mutex for Dijkstra {
             return out.nonsense(from, "a flag from no left neighbour");
         }
         if flag >= self.k {
-            return out.nonsense(from, "a flag that there is not");
+            return out.nonsense(from, "a flag that is not below K");
         }
         if self.owing {
-            // From a legitimate start there is one message. From others this makes them fewer;
-            // what it told, the next one tells again.
+            // From a legitimate start there is one message. From others this makes them fewer; what
+            // it carried, the next one carries again.
             return out.nonsense(from, "a second message while one is held");
         }
         self.copy = flag;
         self.enter_if_privileged(out);
         match self.phase {
-            Phase::Inside => self.owing = true,
-            Phase::Outside | Phase::Requesting => self.pass_on(out),
+            Phase::InCs => self.owing = true,
+            Phase::Idle | Phase::Requesting => self.pass_on(out),
         }
     }
 
+    /// The move of the paper, and the flag to the right neighbour if it waits for an answer.
     fn release(&mut self, out: &mut Outbox<Self::Message>) {
-        self.phase = Phase::Outside;
+        self.phase = Phase::Idle;
         self.move_if_privileged();
         if self.is_alone() {
             self.copy = self.flag;
@@ -124,47 +114,20 @@ impl Mutex for Dijkstra {
             out.send(self.right(), Flag(self.flag));
         }
     }
-
-    fn phase(&self) -> Phase {
-        self.phase
-    }
-
-    fn token_here(&self) -> bool {
-        self.phase == Phase::Outside && self.is_privileged()
-    }
-
-    fn at_start(&self, start: &Start) -> bool {
-        *self == Self::new(self.me, start)
-    }
-
-    fn waits_for(&self) -> Vec<NodeId> {
-        match self.phase {
-            Phase::Requesting => vec![left_of(self.me, self.processes)],
-            Phase::Outside | Phase::Inside => Vec::new(),
-        }
-    }
-
-    fn variables(&self) -> Fields {
-        vec![
-            ("flag", self.flag.into()),
-            ("left", self.copy.into()),
-            ("privileged", self.is_privileged().into()),
-        ]
-    }
 }
 
 impl Dijkstra {
-    /// A process in any state, legitimate or not, outside. To come to a legitimate one, the ring
-    /// needs a message: on some link, or with somebody who owes one.
+    /// An idle process in any state, legitimate or not. To come to a legitimate one, the ring needs
+    /// a message: on some link, or at a process that owes one.
     ///
     /// # Panics
     ///
-    /// If there is no such flag.
+    /// If a flag is not below K.
     pub fn anywhere(me: NodeId, start: &Start, flag: u32, copy: u32, owing: bool) -> Self {
         let k = flag_values(start);
         assert!(flag < k && copy < k, "flags are below {k}, not {flag} and {copy}");
         let processes = start.processes();
-        Self { me, processes, k, phase: Phase::Outside, flag, copy, owing }
+        Self { me, processes, k, phase: Phase::Idle, flag, copy, owing }
     }
 
     /// Whether it is privileged, by the flags that it sees.
@@ -174,12 +137,12 @@ impl Dijkstra {
 
     fn enter_if_privileged(&mut self, out: &mut Outbox<DijkstraMessage>) {
         if self.phase == Phase::Requesting && self.is_privileged() {
-            self.phase = Phase::Inside;
+            self.phase = Phase::InCs;
             out.enter();
         }
     }
 
-    /// Answers a message upon which nobody is inside here.
+    /// Answers a message on which the client does not enter.
     fn pass_on(&mut self, out: &mut Outbox<DijkstraMessage>) {
         self.move_if_privileged();
         out.send_lazily(self.right(), Flag(self.flag));
@@ -212,8 +175,58 @@ fn left_of(node: NodeId, processes: u32) -> NodeId {
 /// How many values a flag has, K. By default: one more than the paper's n, or, by messages, than
 /// there are flags, copies and links with a message each.
 pub(super) fn flag_values(start: &Start) -> u32 {
-    let cells = if Daemon::of(start).is_some() { 1 } else { 3 };
+    let cells = if Daemon::of(&ABOUT, start.settings()).is_some() { 1 } else { 3 };
     start.setting("k").parse().unwrap_or(cells * start.processes() + 1)
+}
+
+impl Inspect for Dijkstra {
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn would_enter_at_once(&self) -> bool {
+        self.phase == Phase::Idle && self.is_privileged()
+    }
+
+    fn is_at_start(&self, start: &Start) -> bool {
+        *self == Self::new(self.me, start)
+    }
+
+    fn waits_for(&self) -> Vec<NodeId> {
+        match self.phase {
+            Phase::Requesting => vec![left_of(self.me, self.processes)],
+            Phase::Idle | Phase::InCs => Vec::new(),
+        }
+    }
+
+    fn variables(&self) -> Fields {
+        vec![
+            ("flag", self.flag.into()),
+            ("left", self.copy.into()),
+            ("privileged", self.is_privileged().into()),
+        ]
+    }
+
+    fn special_repair() -> SpecialRepair {
+        SpecialRepair::CloseRing { acknowledged: false }
+    }
+
+    /// The crashed process leaves the ring. If it was the first, the next one is the first now, and
+    /// the rules lead from any flags to one privilege. K stays: it is large enough for fewer.
+    fn close_ring(&mut self, me: NodeId, start: &Start) {
+        let was_first = self.is_first();
+        self.me = me;
+        self.processes = start.processes();
+        if self.is_first() && !was_first && !self.owing {
+            // The copy is that of the old left neighbour, and equal to our flag: it would make us
+            // privileged before the message has come round.
+            self.copy = (self.flag + self.k - 1) % self.k;
+        }
+    }
+
+    fn pass_again(&self) -> Option<DijkstraMessage> {
+        Some(Flag(self.flag))
+    }
 }
 
 impl Message for DijkstraMessage {
@@ -234,11 +247,11 @@ const ABOUT: About = About {
     family: "state variables",
     control: false,
     claims: &[
-        Claim::Safety,
+        Claim::MutualExclusion,
         Claim::DeadlockFree,
         Claim::Liveness,
         Claim::BoundedBypass,
-        Claim::Fence,
+        Claim::Fencing,
         Claim::Convergence,
     ],
     links: Links::Any,
@@ -256,25 +269,25 @@ const ABOUT: About = About {
             other: Other::Number,
         },
         Choice {
-            key: "daemon",
+            key: Daemon::OPTION,
             values: &[
                 Variant {
                     name: "messages",
-                    meaning: "flags travel to the right neighbour, who keeps a copy",
+                    meaning: "flags travel to the right neighbour, which keeps a copy",
                     drops: &[],
                 },
                 Variant {
-                    name: "central",
+                    name: Daemon::Central.name(),
                     meaning: "simulate and check: flags are read directly, one moves at a time",
                     drops: &[],
                 },
                 Variant {
-                    name: "distributed",
+                    name: Daemon::Distributed.name(),
                     meaning: "simulate and check: read directly, any number move at once",
                     drops: &[],
                 },
                 Variant {
-                    name: "synchronous",
+                    name: Daemon::Synchronous.name(),
                     meaning: "simulate and check: read directly, all privileged move at once",
                     drops: &[],
                 },
@@ -283,33 +296,38 @@ const ABOUT: About = About {
         },
     ],
     costs: Costs {
-        light: "unbounded (N per idle lap)",
-        saturated: "1",
-        worst: "unbounded",
-        client_delay: "mean N/2 T",
-        sync_delay: "T",
+        light: Cost::only_printed("N", "unbounded ({} per idle lap)"),
+        saturated: Cost::exact("1"),
+        saturated_multicasts: Cost::exact("1"),
+        worst: Cost::words("unbounded"),
+        client_delay: Cost::mean("N/2").table("mean {} T"),
+        sync_delay: Cost::T,
+        light_hints: &["the ring never rests: its messages per entry grow with the gap between \
+                        requests, so no figure compares with them"],
+        ..Costs::NONE
     },
     order: "ring order",
     source: "Dijkstra, CACM 17(11), 1974",
-    idea: "Everyone in the ring has a flag and looks at its left neighbour's. The first may enter \
-           when the two are equal and then counts its own on; the others when they differ, and \
-           then copy it. The difference goes round like a token, but it is no thing that could be \
-           lost: whatever the flags were, with enough values they come to have just one place of \
-           privilege.",
+    idea: "Every process in the ring has a flag and looks at its left neighbour's. The first may \
+           enter when the two are equal and then counts its own on; the others when they differ, \
+           and then copy it. The difference goes round like a token, but it is not an object that \
+           could be lost: whatever the flags were, with enough values they come to have just one \
+           privileged process.",
     rules: &[
         "P0 is privileged when flag[0] = flag[n-1], and then adds 1 mod k.",
         "P_i is privileged when flag[i] is not flag[i-1], and then copies it.",
-        "Who is privileged may be inside; it moves when it leaves, or at once if it does not want \
-         in.",
+        "A privileged process may be in the critical section; it moves when it leaves, or at once \
+         if it is not requesting.",
         "By messages: answer every message with the own flag to the right neighbour, after the \
          move or without one.",
     ],
     known_failures: &[
         "Read directly: with k <= n-2, or with k <= n-1 when several move at once, it need not \
-         settle. (S1's k > n is enough, but more than is needed.)",
+         settle. (k > n, as in some lecture texts, is enough, but more than is needed.)",
         "By messages copies and messages are cells of the ring too: k >= 2n-1, and more with \
          several messages under way.",
-        "While it settles, several can be inside. k is no matter from a legitimate start.",
+        "While it settles, several can be in the critical section. From a legitimate start any k \
+         will do.",
         "If no message is left at all, nothing moves.",
     ],
 };

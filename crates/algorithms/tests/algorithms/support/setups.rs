@@ -1,13 +1,13 @@
-//! Which systems are tried: every variant of an algorithm, and sizes and structures by the dice.
+//! The systems that are tried: every variant of an algorithm, with random sizes and structures.
 
 use std::fmt;
 
-use mutua_algorithms::{About, Links, Mutex, NodeId, QuorumKind, Settings, Setup, Start, Topology};
-
-use super::dice::Dice;
+use mutua_algorithms::{
+    About, Links, Mutex, NodeId, QuorumKind, Settings, Setup, Start, Topology, split_mix::Dice,
+};
 
 /// Every combination of the named values of an algorithm's options.
-pub fn variants(about: &About) -> Vec<Settings> {
+pub(crate) fn variants(about: &About) -> Vec<Settings> {
     about.options.iter().fold(vec![Settings::default()], |known, choice| {
         let with = |settings: &Settings, value| {
             let mut settings = settings.clone();
@@ -21,11 +21,11 @@ pub fn variants(about: &About) -> Vec<Settings> {
 
 /// One run: all that happens in it follows from this.
 #[derive(Clone)]
-pub struct Case {
-    pub name: &'static str,
-    pub settings: Settings,
-    pub links: Links,
-    pub seed: u64,
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) settings: Settings,
+    pub(crate) links: Links,
+    pub(crate) seed: u64,
 }
 
 impl fmt::Display for Case {
@@ -40,7 +40,7 @@ impl fmt::Display for Case {
 
 impl Case {
     /// How many processes: mostly few, where the races are; sometimes many, up to 50.
-    pub fn size(&self, dice: &mut Dice) -> u32 {
+    pub(crate) fn size(&self, dice: &mut Dice) -> u32 {
         match self.seed % 32 {
             31 => 50,
             30 => dice.within(20, 50),
@@ -49,14 +49,15 @@ impl Case {
         }
     }
 
-    /// The system, begun inside or idle; with a structure by the dice where one is needed.
-    pub fn setup<M: Mutex>(&self, dice: &mut Dice) -> Setup {
+    /// The system, begun in the critical section or idle; with a structure by the dice where one is
+    /// needed.
+    pub(crate) fn setup<M: Mutex>(&self, dice: &mut Dice) -> Setup {
         let nodes = self.size(dice);
         let mut setup = Setup::new(nodes);
         setup.settings = self.settings.clone();
         setup.holder = any_node(nodes, dice);
         setup.coordinator = any_node(nodes, dice);
-        setup.inside = dice.once_in(2);
+        setup.in_cs = dice.one_in(2);
         setup.topology = topology(nodes, dice);
         let kinds = [QuorumKind::Grid, QuorumKind::Majority, QuorumKind::Tree, QuorumKind::Plane];
         setup.quorums = *dice.pick(&kinds);
@@ -67,17 +68,17 @@ impl Case {
         setup
     }
 
-    pub fn start<M: Mutex>(&self, setup: &Setup) -> Start {
+    pub(crate) fn start<M: Mutex>(&self, setup: &Setup) -> Start {
         setup.start::<M>().unwrap_or_else(|error| panic!("{self}: {error}"))
     }
 }
 
 fn any_node(nodes: u32, dice: &mut Dice) -> NodeId {
-    NodeId::from(dice.below(nodes as usize))
+    NodeId::from(dice.index(nodes as usize))
 }
 
 fn topology(nodes: u32, dice: &mut Dice) -> Topology {
-    match dice.below(5) {
+    match dice.index(5) {
         0 => Topology::Line,
         1 => Topology::Star,
         2 => Topology::Binary,

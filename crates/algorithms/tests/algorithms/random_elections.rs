@@ -1,18 +1,17 @@
 //! E1 and E2 of every election on schedules drawn at random, with processes that are down from the
-//! beginning, go down and come back, and, for the invitation algorithm, a network that divides.
-
-mod support;
+//! beginning, crash and restart, and, for the invitation algorithm, a network that divides.
 
 use mutua_algorithms::{
     Claim, Election, Kind, Links, NodeId, Settings, Setup, Structure,
     elections::{Bully, Invitation},
     registry::{self, ElectionVisitor},
+    split_mix::Dice,
 };
-use support::{
-    checks::Violation,
-    dice::Dice,
+
+use crate::support::{
     electorate::Electorate,
     setups::{Case, variants},
+    violation::Violation,
 };
 
 /// Some of N processes are down; some of the others start; all that are up learn the same.
@@ -23,7 +22,7 @@ impl ElectionVisitor for Elect<'_> {
 
     fn visit<E: Election>(self) -> Self::Output {
         let Self(case, claims) = self;
-        let mut dice = Dice::new(case.seed);
+        let mut dice = Dice(case.seed);
         let mut electorate = electorate::<E>(case, claims, &mut dice);
         for _ in 0..case.seed % 3 + 1 {
             let starter = electorate.any_alive();
@@ -41,9 +40,9 @@ fn electorate<'a, E: Election>(
 ) -> Electorate<'a, E> {
     let mut setup = Setup::new(case.size(dice));
     setup.settings = case.settings.clone();
-    let lives = dice.below(setup.nodes as usize);
+    let lives = dice.index(setup.nodes as usize);
     let others = (0..setup.nodes as usize).filter(|&node| node != lives);
-    setup.crashed = others.filter(|_| dice.once_in(3)).map(NodeId::from).collect();
+    setup.crashed = others.filter(|_| dice.one_in(3)).map(NodeId::from).collect();
     let start = setup.start_election::<E>().expect("any number suits");
     Electorate::new(start, claims, case.links, dice)
 }
@@ -73,7 +72,7 @@ fn all_that_are_up_elect_the_same_and_the_right_one() {
     });
 }
 
-/// The coordinator goes down and somebody notices; one that was down comes back. (A ring would
+/// The coordinator crashes and a process suspects it; one that was down restarts. (A ring would
 /// have to be closed anew.)
 struct ComeAndGo<'a>(&'a Case);
 
@@ -81,15 +80,15 @@ impl ElectionVisitor for ComeAndGo<'_> {
     type Output = Result<(), Violation>;
 
     fn visit<E: Election>(self) -> Self::Output {
-        // Until a higher one that is back has taken over, the coordinator is not the highest.
+        // Until a higher one that has restarted has taken over, the coordinator is not the highest.
         let claims = [Claim::Termination];
-        let mut dice = Dice::new(self.0.seed);
+        let mut dice = Dice(self.0.seed);
         let mut electorate = electorate::<E>(self.0, &claims, &mut dice);
         let starter = electorate.any_alive();
         electorate.start(starter)?;
         electorate.run_until(Electorate::agree)?;
         let coordinator = electorate.coordinator(starter).expect("all have agreed");
-        if electorate.alive().len() > 1 {
+        if electorate.up().len() > 1 {
             electorate.crash(coordinator);
             let witness = electorate.any_alive();
             electorate.start(witness)?;
@@ -111,12 +110,12 @@ fn after_the_coordinators_end_and_its_return_all_agree_again() {
     });
 }
 
-/// Who coordinates after the highest of four has come back.
+/// The coordinator after the highest of four has restarted.
 fn coordinator_after_the_highest_is_back(takeover: &str) -> NodeId {
     let mut setup = Setup::new(4).with("takeover", takeover);
     setup.crashed = vec![NodeId(3)];
     let start = setup.start_election::<Bully>().expect("four suit");
-    let mut dice = Dice::new(7);
+    let mut dice = Dice(7);
     let mut electorate =
         Electorate::<Bully>::new(start, &[Claim::Termination], Links::Any, &mut dice);
     electorate.start(NodeId(0)).expect("nothing is violated");
@@ -128,7 +127,7 @@ fn coordinator_after_the_highest_is_back(takeover: &str) -> NodeId {
 }
 
 #[test]
-fn a_bully_that_is_back_takes_the_office_or_leaves_it_as_it_was_told() {
+fn a_restarted_bully_takes_over_or_not_as_the_option_has_it() {
     assert_eq!(coordinator_after_the_highest_is_back("yes"), NodeId(3));
     assert_eq!(coordinator_after_the_highest_is_back("no"), NodeId(2));
 }
@@ -136,7 +135,7 @@ fn a_bully_that_is_back_takes_the_office_or_leaves_it_as_it_was_told() {
 #[test]
 fn every_part_of_a_divided_network_gets_a_coordinator_and_they_merge_when_it_heals() {
     for seed in 0..100 {
-        let mut dice = Dice::new(seed);
+        let mut dice = Dice(seed);
         let nodes = dice.within(2, 12);
         let parts: Vec<_> = (0..nodes).map(|_| dice.within(0, 2)).collect();
         let start = Setup::new(nodes).start_election::<Invitation>().expect("any number suits");
@@ -156,16 +155,16 @@ fn every_part_of_a_divided_network_gets_a_coordinator_and_they_merge_when_it_hea
 
 #[test]
 fn without_bounds_the_bully_elects_two() {
-    // The same walk as above, but for the claim: whoever is slow is taken for dead.
+    // The same walk as above, but for the claim: a slow process is suspected.
     let mut setup = Setup::new(2);
     setup.settings = Settings::default();
     let start = setup.start_election::<Bully>().expect("two suit");
-    let mut dice = Dice::new(1);
+    let mut dice = Dice(1);
     let mut electorate =
         Electorate::<Bully>::new(start, &[Claim::Agreement], Links::Any, &mut dice);
     // While the link is cut, nothing from 1 arrives in time.
     electorate.part.copy_from_slice(&[0, 1]);
-    electorate.start(NodeId(0)).expect("it only asks");
+    electorate.start(NodeId(0)).expect("it only sends a question");
     let elected = electorate.run_until(|all| all.coordinator(NodeId(0)).is_some());
     assert_eq!(elected.expect_err("E1 fails").claim, Some(Claim::Agreement));
 }

@@ -1,5 +1,5 @@
 //! The workspaces beside this one lock what its crates depend on, and are built with `--locked`:
-//! whoever gives a crate a dependency has to bring their lock files up to date too.
+//! a change that gives a crate a dependency has to bring their lock files up to date too.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -46,6 +46,9 @@ fn locked(package: &str) -> BTreeSet<&str> {
 /// Names in `[dependencies]`, which is what others build.
 fn dependencies(manifest: &str) -> BTreeSet<&str> {
     let lines = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
-    let lines = lines.take_while(|line| !line.starts_with('['));
+    let lines =
+        lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.starts_with('#'));
+    // What a feature needs is locked where the feature is on.
+    let lines = lines.filter(|line| !line.contains("optional = true"));
     lines.filter_map(|line| line.split([' ', '.']).next()).filter(|name| !name.is_empty()).collect()
 }

@@ -1,16 +1,16 @@
 //! Arbitrary messages into one process of every algorithm: it does not panic, and what it reports
 //! as nonsense has changed nothing.
 
-mod support;
-
 use std::{collections::BTreeSet, fmt::Debug, thread};
 
 use mutua_algorithms::{
-    Effect, Election, Kind, Links, Mutex, NodeId, Outbox, Phase, Process, Setup, Start, Timer,
+    Effect, Election, ElectionEffect, ElectionOutbox, Kind, Links, Mutex, NodeId, Outbox, Phase,
+    Process, Setup, Start, Timer,
     registry::{self, ElectionVisitor, MutexVisitor},
+    split_mix::Dice,
 };
-use support::{
-    dice::Dice,
+
+use crate::support::{
     garbage::{Garbage, check_message, sender, time},
     setups::{Case, variants},
 };
@@ -18,7 +18,7 @@ use support::{
 const SEEDS: u64 = 200;
 const EVENTS: usize = 300;
 
-/// Says which case it was, if it panics.
+/// Prints the case if it panics.
 struct Guard<'a>(&'a Case);
 
 impl Drop for Guard<'_> {
@@ -29,7 +29,7 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// What came of the messages to one process.
+/// The effects of the messages to one process.
 #[derive(Debug, Default)]
 struct Tally {
     received: u32,
@@ -48,12 +48,20 @@ fn drain<M: Debug>(out: &mut Outbox<M>) -> Effects {
     let mut effects = Effects::default();
     out.drain(|effect| match effect {
         Effect::Nonsense { .. } => effects.nonsense += 1,
-        Effect::Send { .. }
-        | Effect::Multicast { .. }
-        | Effect::Enter
-        | Effect::Elected { .. }
-        | Effect::SetTimer { .. }
-        | Effect::CancelTimer { .. } => effects.others += 1,
+        Effect::Send { .. } | Effect::Multicast { .. } | Effect::Enter => effects.others += 1,
+    });
+    effects
+}
+
+fn drain_election<M: Debug>(out: &mut ElectionOutbox<M>) -> Effects {
+    let mut effects = Effects::default();
+    out.drain(|effect| match effect {
+        ElectionEffect::Nonsense { .. } => effects.nonsense += 1,
+        ElectionEffect::Send { .. }
+        | ElectionEffect::Multicast { .. }
+        | ElectionEffect::Elected { .. }
+        | ElectionEffect::SetTimer { .. }
+        | ElectionEffect::CancelTimer { .. } => effects.others += 1,
     });
     effects
 }
@@ -66,10 +74,10 @@ impl MutexVisitor for FuzzMutex<'_> {
     fn visit<M: Mutex>(self) {
         let Self(case, tally) = self;
         let _guard = Guard(case);
-        let mut dice = Dice::new(case.seed);
+        let mut dice = Dice(case.seed);
         let setup = case.setup::<M>(&mut dice);
         let start = case.start::<M>(&setup);
-        let me = NodeId::from(dice.below(start.processes() as usize));
+        let me = NodeId::from(dice.index(start.processes() as usize));
         let honest = honest_messages::<M>(me, &start, &mut dice);
         let garbage = Garbage::new(honest, start.processes());
         let mut victim = Process::<M>::new(me, &start);
@@ -77,25 +85,25 @@ impl MutexVisitor for FuzzMutex<'_> {
         victim.begin(&mut out);
         drain(&mut out);
         for _ in 0..EVENTS {
-            match (victim.machine().phase(), dice.below(8)) {
-                (Phase::Outside, 0) if me.0 < start.contenders() => {
+            match (victim.machine().phase(), dice.index(8)) {
+                (Phase::Idle, 0) if me.0 < start.contenders() => {
                     victim.request(&mut out);
                     drain(&mut out);
                 }
-                (Phase::Inside, 0..2) => {
+                (Phase::InCs, 0..2) => {
                     tally.entries += 1;
                     victim.release(&mut out);
                     drain(&mut out);
                 }
                 (_, 7) => {
-                    victim.hear(sender(start.processes(), &mut dice), time(&mut dice), &mut out);
+                    victim.observe(sender(start.processes(), &mut dice), time(&mut dice), &mut out);
                     drain(&mut out);
                 }
                 _ => receive(&mut victim, &garbage, &start, &mut dice, tally),
             }
             let _ = victim.machine().variables();
             let _ = victim.machine().waits_for();
-            let _ = (victim.machine().token_here(), victim.machine().at_start(&start));
+            let _ = (victim.machine().would_enter_at_once(), victim.machine().is_at_start(&start));
         }
     }
 }
@@ -136,15 +144,15 @@ fn honest_messages<M: Mutex>(
     let (mut sent, mut next) = (Vec::new(), 0);
     for step in 0..processes.len() + 200 {
         let mut out = Outbox::new();
-        let (mut at, choice) = (dice.below(processes.len()), dice.below(4));
+        let (mut at, choice) = (dice.index(processes.len()), dice.index(4));
         if let Some(process) = processes.get_mut(step) {
             at = step;
             process.begin(&mut out);
-        } else if choice == 0 && processes[at].machine().phase() == Phase::Inside {
+        } else if choice == 0 && processes[at].machine().phase() == Phase::InCs {
             processes[at].release(&mut out);
         } else if choice == 1
             && at < start.contenders() as usize
-            && processes[at].machine().phase() == Phase::Outside
+            && processes[at].machine().phase() == Phase::Idle
         {
             processes[at].request(&mut out);
         } else if let Some((from, to, time, message)) = sent.get(next).cloned() {
@@ -194,18 +202,18 @@ impl ElectionVisitor for FuzzElection<'_> {
     fn visit<E: Election>(self) {
         let Self(case, tally) = self;
         let _guard = Guard(case);
-        let mut dice = Dice::new(case.seed);
+        let mut dice = Dice(case.seed);
         let nodes = case.size(&mut dice);
         let mut setup = Setup::new(nodes);
         setup.settings = case.settings.clone();
         let start = setup.start_election::<E>().expect("any number suits");
-        let me = NodeId::from(dice.below(nodes as usize));
+        let me = NodeId::from(dice.index(nodes as usize));
         let mut victim = E::new(me, &start);
         let garbage = Garbage::new(Vec::new(), nodes);
         let mut timers = BTreeSet::new();
         for _ in 0..EVENTS {
-            let mut out = Outbox::new();
-            match (dice.below(16), timers.first().copied()) {
+            let mut out = ElectionOutbox::new();
+            match (dice.index(16), timers.first().copied()) {
                 (0, _) => victim.start(&mut out),
                 (1, _) => {
                     timers.clear();
@@ -220,7 +228,7 @@ impl ElectionVisitor for FuzzElection<'_> {
                     let Some((from, message)) = garbage.message(&mut dice) else { continue };
                     check_message(&message);
                     tally.received += 1;
-                    tell(&mut victim, me, from, message, nodes, &mut out);
+                    deliver(&mut victim, me, from, message, nodes, &mut out);
                 }
             }
             tally.nonsense += keep_timers(&mut timers, &mut out);
@@ -230,19 +238,19 @@ impl ElectionVisitor for FuzzElection<'_> {
 }
 
 /// Delivers a message to a process that elects, and looks whether nonsense has changed anything.
-fn tell<E: Election>(
+fn deliver<E: Election>(
     victim: &mut E,
     me: NodeId,
     from: NodeId,
     message: E::Message,
     nodes: u32,
-    out: &mut Outbox<E::Message>,
+    out: &mut ElectionOutbox<E::Message>,
 ) {
     let before = victim.clone();
     let mut shadow = victim.clone();
-    let mut shadow_out = Outbox::new();
+    let mut shadow_out = ElectionOutbox::new();
     shadow.receive(from, message.clone(), &mut shadow_out);
-    let effects = drain(&mut shadow_out);
+    let effects = drain_election(&mut shadow_out);
     if effects.nonsense > 0 {
         let what = format!("{message:?} from {from} was nonsense");
         assert_eq!(effects, Effects { nonsense: 1, others: 0 }, "{what}, yet had effects");
@@ -253,18 +261,19 @@ fn tell<E: Election>(
     victim.receive(from, message, out);
 }
 
-fn keep_timers<M>(timers: &mut BTreeSet<Timer>, out: &mut Outbox<M>) -> u32 {
+fn keep_timers<M>(timers: &mut BTreeSet<Timer>, out: &mut ElectionOutbox<M>) -> u32 {
     let mut nonsense = 0;
     out.drain(|effect| match effect {
-        Effect::SetTimer { timer, .. } => {
+        ElectionEffect::SetTimer { timer, .. } => {
             timers.insert(timer);
         }
-        Effect::CancelTimer { timer } => {
+        ElectionEffect::CancelTimer { timer } => {
             timers.remove(&timer);
         }
-        Effect::Nonsense { .. } => nonsense += 1,
-        Effect::Send { .. } | Effect::Multicast { .. } | Effect::Elected { .. } | Effect::Enter => {
-        }
+        ElectionEffect::Nonsense { .. } => nonsense += 1,
+        ElectionEffect::Send { .. }
+        | ElectionEffect::Multicast { .. }
+        | ElectionEffect::Elected { .. } => {}
     });
     nonsense
 }

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::{Effect, Setup, Time};
+use crate::{Effect, Setup, Time, split_mix::Dice};
 
 /// A whole ring by messages; `links[i]` leads to the right neighbour of `i`, oldest first.
 struct Ring {
@@ -45,8 +45,8 @@ impl Ring {
         self.act(at, |machine, out| machine.request(stamp, out));
     }
 
-    fn is_inside(&self, at: usize) -> bool {
-        self.machines[at].phase == Phase::Inside
+    fn is_in_cs(&self, at: usize) -> bool {
+        self.machines[at].phase == Phase::InCs
     }
 
     fn flags(&self) -> Vec<u32> {
@@ -66,38 +66,28 @@ impl Ring {
     }
 }
 
-/// Any number below `end`; the same ones in every run (a linear congruential generator).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u32) -> u32 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        u32::try_from((self.0 >> 33) % u64::from(end)).expect("below a u32")
-    }
-}
-
 #[test]
 fn from_any_flags_copies_and_messages_it_settles_and_stays_so() {
     let mut dice = Dice(1);
+    let mut below = |end: u32| dice.below(end.into()) as u32;
     for n in 2..=6u32 {
         let start = Setup::new(n).start::<Dijkstra>().expect("n suits");
         let k = flag_values(&start);
         for _ in 0..200 {
-            let owing = NodeId(dice.below(n));
-            let machines = start.all().map(|me| {
-                Dijkstra::anywhere(me, &start, dice.below(k), dice.below(k), me == owing)
-            });
+            let owing = NodeId(below(n));
+            let machines = start
+                .all()
+                .map(|me| Dijkstra::anywhere(me, &start, below(k), below(k), me == owing));
             let mut ring = Ring::of(machines.collect());
-            for _ in 0..dice.below(n) {
-                ring.links[dice.below(n) as usize].push_back(dice.below(k));
+            for _ in 0..below(n) {
+                ring.links[below(n) as usize].push_back(below(k));
             }
             for _ in 0..40 * n * n {
-                ring.deliver(dice.below(n) as usize);
+                ring.deliver(below(n) as usize);
             }
             for _ in 0..10 * n {
                 assert!(ring.is_legitimate(), "{n} processes: {:?} {:?}", ring.flags(), ring.links);
-                ring.deliver(dice.below(n) as usize);
+                ring.deliver(below(n) as usize);
             }
         }
     }
@@ -115,7 +105,7 @@ fn with_a_message_on_every_link_and_too_few_values_it_need_not_settle() {
     for (link, flag) in ring.links.iter_mut().zip(flags) {
         link.push_back(flag);
     }
-    let mut direct = DijkstraRing::new(2, flags.to_vec());
+    let mut direct = crate::self_stabilizing::Ring::new(2, flags.to_vec());
     for _ in 0..16 {
         assert_eq!(ring.flags(), direct.flags());
         assert!(!ring.is_legitimate());
@@ -129,16 +119,16 @@ fn with_a_message_on_every_link_and_too_few_values_it_need_not_settle() {
 }
 
 #[test]
-fn the_holder_is_let_in_first_and_then_the_ring_in_its_order() {
+fn the_holder_enters_first_and_then_the_ring_in_its_order() {
     for holder in 0..4 {
         let mut setup = Setup::new(4);
         setup.holder = NodeId(holder);
-        setup.inside = true;
+        setup.in_cs = true;
         let mut ring = Ring::begin(&setup.start::<Dijkstra>().expect("four suit"));
         for turn in holder..holder + 12 {
-            let inside: Vec<_> = (0..4).filter(|&at| ring.is_inside(at)).collect();
+            let in_cs: Vec<_> = (0..4).filter(|&at| ring.is_in_cs(at)).collect();
             let at = (turn % 4) as usize;
-            assert_eq!(inside, [at]);
+            assert_eq!(in_cs, [at]);
             assert!(ring.is_legitimate());
             let next = (at + 1) % 4;
             ring.request(next);
@@ -152,9 +142,9 @@ fn the_holder_is_let_in_first_and_then_the_ring_in_its_order() {
 fn alone_it_always_may_enter() {
     let mut ring = Ring::begin(&Setup::new(1).start::<Dijkstra>().expect("one suits"));
     for _ in 0..5 {
-        assert!(ring.machines[0].token_here());
+        assert!(ring.machines[0].would_enter_at_once());
         ring.request(0);
-        assert!(ring.is_inside(0));
+        assert!(ring.is_in_cs(0));
         ring.act(0, |machine, out| machine.release(out));
     }
 }

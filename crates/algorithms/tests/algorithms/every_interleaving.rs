@@ -1,20 +1,25 @@
 //! Every interleaving of systems of two and three processes, for the algorithms that are meant to
-//! stand it: at most one is inside, the fence grows, everyone can still finish from everywhere,
-//! no message of the algorithm is taken for nonsense, and nonsense changes nothing.
+//! stand it: at most one is in the critical section, the fencing token grows, every process can
+//! still finish from every state, no message of the algorithm is taken for nonsense, and nonsense
+//! changes nothing.
+//!
+//! States are compared and hashed here, which a cluster with its trace cannot be, so this test has
+//! a system of its own.
 
-// The order of a hash map is never looked at here: it only says what was seen before.
+// The order of a hash map is never looked at here: it only records what was seen before.
 #![allow(clippy::disallowed_types)]
 
 use std::collections::{BTreeSet, HashMap};
 
 use mutua_algorithms::{
-    Effect, Fence, Links, Mutex, NodeId, Outbox, Phase, Process, Setup, Start, Time, mutexes::*,
+    Effect, FencingToken, Links, Mutex, NodeId, Outbox, Phase, Process, Setup, Start, Time,
+    mutexes::*,
 };
 
 /// A message under way; older ones come first in the network.
 type Flight<M> = (NodeId, NodeId, Time, M);
 
-/// What tells one state from another. Where stamps decide nothing, clocks are left out: they would
+/// The parts by which states differ. Where stamps decide nothing, clocks are left out: they would
 /// make a token that never rests into infinitely many states.
 type Key<M> = (Vec<M>, Vec<Time>, Vec<Flight<<M as Mutex>::Message>>, Vec<u32>);
 
@@ -22,9 +27,10 @@ type Key<M> = (Vec<M>, Vec<Time>, Vec<Flight<<M as Mutex>::Message>>, Vec<u32>);
 struct System<M: Mutex> {
     processes: Vec<Process<M>>,
     network: Vec<Flight<M::Message>>,
-    /// How often each client still wants in; the one that begins inside has got its first wish.
-    wishes: Vec<u32>,
-    last_fence: Option<Fence>,
+    /// How often each client will still request; the one that begins in the critical section has
+    /// had its first turn.
+    turns: Vec<u32>,
+    last_token: Option<FencingToken>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,15 +41,15 @@ enum Step {
 }
 
 impl<M: Mutex> System<M> {
-    fn new(start: &Start, wishes: u32) -> Self {
+    fn new(start: &Start, turns: u32) -> Self {
         let mut system = Self {
             processes: start.all().map(|me| Process::new(me, start)).collect(),
             network: Vec::new(),
-            wishes: vec![0; start.all().len()],
-            last_fence: None,
+            turns: vec![0; start.all().len()],
+            last_token: None,
         };
         for contender in start.all().take(start.contenders() as usize) {
-            system.wishes[contender.index()] = wishes - u32::from(start.is_inside(contender));
+            system.turns[contender.index()] = turns - u32::from(start.is_in_cs(contender));
         }
         let mut out = Outbox::new();
         for process in 0..system.processes.len() {
@@ -55,16 +61,16 @@ impl<M: Mutex> System<M> {
 
     fn steps(&self, links: Links) -> Vec<Step> {
         let clients =
-            self.processes.iter().enumerate().filter_map(|(place, process)| {
+            self.processes.iter().enumerate().filter_map(|(index, process)| {
                 match process.machine().phase() {
-                    Phase::Outside => (self.wishes[place] > 0).then_some(Step::Request(place)),
+                    Phase::Idle => (self.turns[index] > 0).then_some(Step::Request(index)),
                     Phase::Requesting => None,
-                    Phase::Inside => Some(Step::Release(place)),
+                    Phase::InCs => Some(Step::Release(index)),
                 }
             });
-        let deliveries = (0..self.network.len()).filter(|&place| {
-            let (from, to, ..) = self.network[place];
-            let overtakes = self.network[..place].iter().any(|&(f, t, ..)| (f, t) == (from, to));
+        let deliveries = (0..self.network.len()).filter(|&index| {
+            let (from, to, ..) = self.network[index];
+            let overtakes = self.network[..index].iter().any(|&(f, t, ..)| (f, t) == (from, to));
             links == Links::Any || !overtakes
         });
         clients.chain(deliveries.map(Step::Deliver)).collect()
@@ -72,14 +78,14 @@ impl<M: Mutex> System<M> {
 
     fn take(&mut self, step: Step) {
         let mut out = Outbox::new();
-        let (place, fence) = match step {
-            Step::Request(place) => {
-                self.wishes[place] -= 1;
-                (place, self.processes[place].request(&mut out))
+        let (index, fencing_token) = match step {
+            Step::Request(index) => {
+                self.turns[index] -= 1;
+                (index, self.processes[index].request(&mut out))
             }
-            Step::Release(place) => {
-                self.processes[place].release(&mut out);
-                (place, None)
+            Step::Release(index) => {
+                self.processes[index].release(&mut out);
+                (index, None)
             }
             Step::Deliver(flight) => {
                 let (from, to, sent, message) = self.network.remove(flight);
@@ -87,15 +93,15 @@ impl<M: Mutex> System<M> {
                 (to.index(), receiver.receive(from, sent, message, &mut out))
             }
         };
-        self.carry_out(place, &mut out);
-        if let Some(fence) = fence {
-            assert!(Some(fence) > self.last_fence, "fence {fence} after {:?}", self.last_fence);
-            self.last_fence = Some(fence);
+        self.carry_out(index, &mut out);
+        if fencing_token.is_some() {
+            let last = std::mem::replace(&mut self.last_token, fencing_token);
+            assert!(fencing_token > last, "{fencing_token:?} after {last:?}");
         }
     }
 
-    fn carry_out(&mut self, place: usize, out: &mut Outbox<M::Message>) {
-        let (me, time) = (NodeId::from(place), self.processes[place].time());
+    fn carry_out(&mut self, index: usize, out: &mut Outbox<M::Message>) {
+        let (me, time) = (NodeId::from(index), self.processes[index].time());
         out.drain(|effect| match effect {
             Effect::Send { to, message, .. } => {
                 assert_ne!(to, me, "a message to oneself");
@@ -122,23 +128,23 @@ impl<M: Mutex> System<M> {
             Links::Fifo => network.sort_by_key(|&(from, to, ..)| (from, to)),
         }
         let machines = self.processes.iter().map(|process| process.machine().clone()).collect();
-        (machines, times, network, self.wishes.clone())
+        (machines, times, network, self.turns.clone())
     }
 
-    fn inside(&self) -> usize {
-        self.processes.iter().filter(|process| process.machine().phase() == Phase::Inside).count()
+    fn in_cs(&self) -> usize {
+        self.processes.iter().filter(|process| process.machine().phase() == Phase::InCs).count()
     }
 
     fn is_done(&self) -> bool {
-        let outside = |process: &Process<M>| process.machine().phase() == Phase::Outside;
-        self.wishes.iter().all(|&wishes| wishes == 0) && self.processes.iter().all(outside)
+        let idle = |process: &Process<M>| process.machine().phase() == Phase::Idle;
+        self.turns.iter().all(|&turns| turns == 0) && self.processes.iter().all(idle)
     }
 }
 
 /// Walks through every state.
-fn explore<M: Mutex>(setup: &Setup, wishes: u32, links: Links) {
+fn explore<M: Mutex>(setup: &Setup, turns: u32, links: Links) {
     let start = setup.start::<M>().expect("the start suits the algorithm");
-    let first = System::<M>::new(&start, wishes);
+    let first = System::<M>::new(&start, turns);
     let mut known = HashMap::from([(first.key(links), 0)]);
     // For every state how it was reached first, for the message; and whence it can be reached.
     let mut reached: Vec<Option<(usize, Step)>> = vec![None];
@@ -147,7 +153,11 @@ fn explore<M: Mutex>(setup: &Setup, wishes: u32, links: Links) {
     let mut rumours = BTreeSet::new();
     let mut frontier = vec![(0, first)];
     while let Some((here, system)) = frontier.pop() {
-        assert!(system.inside() <= 1, "two are inside after {:?}", path(&reached, here));
+        assert!(
+            system.in_cs() <= 1,
+            "two in the critical section after {:?}",
+            path(&reached, here)
+        );
         if system.is_done() {
             done.push(here);
         }
@@ -155,13 +165,13 @@ fn explore<M: Mutex>(setup: &Setup, wishes: u32, links: Links) {
             let mut next = system.clone();
             next.take(step);
             rumours.extend(next.network.iter().map(|flight| flight.3.clone()));
-            let place = *known.entry(next.key(links)).or_insert_with(|| {
+            let index = *known.entry(next.key(links)).or_insert_with(|| {
                 reached.push(Some((here, step)));
                 before.push(Vec::new());
                 frontier.push((reached.len() - 1, next));
                 reached.len() - 1
             });
-            before[place].push(here);
+            before[index].push(here);
         }
     }
     assert_all_reach(&before, done, &reached);
@@ -180,7 +190,7 @@ fn path(reached: &[Option<(usize, Step)>], mut here: usize) -> Vec<Step> {
     steps
 }
 
-/// From every state some way leads to the end: nobody is stuck, nothing turns in a circle for ever.
+/// From every state some way leads to the end: no process is stuck, and no run goes round for ever.
 fn assert_all_reach(
     before: &[Vec<usize>],
     mut done: Vec<usize>,
@@ -200,44 +210,44 @@ fn assert_all_reach(
     }
 }
 
-/// Whatever was ever said, said to anyone by anyone at any time, is taken in without a panic, and
-/// changes nothing if it is reported as nonsense.
+/// Any message of the run, from any process to any other at any time, is handled without a panic,
+/// and changes nothing if it is reported as nonsense.
 fn assert_nonsense_changes_nothing<M: Mutex>(machines: &[M], rumours: &BTreeSet<M::Message>) {
     let mut out = Outbox::new();
     for machine in machines {
         for (rumour, from) in rumours.iter().flat_map(|rumour| (0..4).map(move |id| (rumour, id))) {
-            let mut told = machine.clone();
-            told.receive(NodeId(from), rumour.clone(), &mut out);
+            let mut receiver = machine.clone();
+            receiver.receive(NodeId(from), rumour.clone(), &mut out);
             let (mut effects, mut nonsense) = (0, false);
             out.drain(|effect| {
                 effects += 1;
                 nonsense |= matches!(effect, Effect::Nonsense { .. });
             });
-            assert!(!nonsense || (told == *machine && effects == 1), "{rumour:?} from {from}");
+            assert!(!nonsense || (receiver == *machine && effects == 1), "{rumour:?} from {from}");
         }
     }
 }
 
 /// One, two and three processes, both starts, every holder.
 fn stands<M: Mutex>(options: &[(&str, &str)]) {
-    for (nodes, wishes) in [(1, 2), (2, 2), (3, 1)] {
+    for (nodes, turns) in [(1, 2), (2, 2), (3, 1)] {
         for holder in 0..nodes {
-            stands_from::<M>(options, nodes, wishes, holder);
+            stands_from::<M>(options, nodes, turns, holder);
         }
     }
 }
 
 /// Both starts with one holder, and all links that the algorithm stands.
-fn stands_from<M: Mutex>(options: &[(&str, &str)], nodes: u32, wishes: u32, holder: u32) {
+fn stands_from<M: Mutex>(options: &[(&str, &str)], nodes: u32, turns: u32, holder: u32) {
     let mut setup = Setup { holder: NodeId(holder), ..Setup::new(nodes) };
     for (key, value) in options {
         setup = setup.with(key, value);
     }
-    for inside in [false, true] {
-        setup.inside = inside;
-        explore::<M>(&setup, wishes, Links::Fifo);
+    for in_cs in [false, true] {
+        setup.in_cs = in_cs;
+        explore::<M>(&setup, turns, Links::Fifo);
         if M::ABOUT.links == Links::Any {
-            explore::<M>(&setup, wishes, Links::Any);
+            explore::<M>(&setup, turns, Links::Any);
         }
     }
 }
@@ -264,7 +274,7 @@ fn le_lann() {
 #[test]
 fn lamport() {
     for confirm in ["any", "reply"] {
-        // Its states are many, and an idle holder means nothing to it.
+        // Its states are many, and it has no idle holder.
         for (nodes, holder) in [(1, 0), (2, 0), (2, 1)] {
             stands_from::<Lamport>(&[("confirm", confirm)], nodes, 2, holder);
         }

@@ -1,0 +1,128 @@
+use super::*;
+use crate::{FencingToken, Setup, mutexes::NaimiTrehel, repairs::ElectionName};
+
+type Repaired = Generic<NaimiTrehel>;
+type Sent = (NodeId, NodeId, Time, RepairMessage<<NaimiTrehel as Mutex>::Message>);
+
+/// Three processes, process 0 with the token; their messages wait in `sent`.
+struct Three {
+    processes: Vec<Repaired>,
+    sent: Vec<Sent>,
+    tokens: Vec<FencingToken>,
+}
+
+impl Three {
+    fn new() -> Self {
+        let plan = Plan::new::<NaimiTrehel>(&Setup::new(3), ElectionName::ChangRoberts);
+        let plan = Shared::new(plan.expect("a plan"));
+        let processes = (0..3).map(|me| Generic::new(NodeId(me), &plan)).collect();
+        Self { processes, sent: Vec::new(), tokens: Vec::new() }
+    }
+
+    fn call(
+        &mut self,
+        me: u32,
+        event: impl FnOnce(&mut Repaired, &mut Outbox<<NaimiTrehel as Mutex>::Message>),
+    ) {
+        let mut out = Outbox::new();
+        let process = &mut self.processes[me as usize];
+        event(process, &mut out);
+        let time = process.time();
+        let (from, sent, tokens) = (NodeId(me), &mut self.sent, &mut self.tokens);
+        out.drain(|effect| match effect {
+            super::super::Effect::Send { to, message, .. } => sent.push((from, to, time, message)),
+            super::super::Effect::Multicast { to, message } => {
+                sent.extend(to.iter().map(|&to| (from, to, time, message.clone())));
+            }
+            super::super::Effect::Enter { token } => tokens.push(token),
+            _ => {}
+        });
+    }
+
+    /// Delivers the messages that fit, and those that follow from them, but to the process that is
+    /// down.
+    fn deliver(&mut self, down: u32, fits: impl Fn(&Sent) -> bool) {
+        while let Some(index) = self.sent.iter().position(&fits) {
+            let (from, to, time, message) = self.sent.remove(index);
+            if to.0 != down {
+                self.call(to.0, |process, out| process.receive(from, time, message, out));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_token_is_made_anew_once_and_pending_requests_keep_their_order() {
+    let mut three = Three::new();
+    three.call(0, |process, out| process.request(out));
+    three.call(1, |process, out| process.request(out));
+    three.call(2, |process, out| process.request(out));
+    // Process 0 crashes in the critical section, with the token.
+    three.sent.clear();
+    for me in [1, 2] {
+        three.call(me, |process, out| process.crashed(NodeId(0), out));
+    }
+    three.deliver(0, |_| true);
+    assert_eq!(three.processes[1].phase(), Phase::InCs, "the older request");
+    assert_eq!(three.processes[2].phase(), Phase::Requesting);
+    assert_eq!(three.processes[1].view(), three.processes[2].view());
+    assert_eq!(three.processes[1].view(), Some((1, Some(NodeId(2)))));
+    three.call(1, |process, out| process.release(out));
+    three.deliver(0, |_| true);
+    assert_eq!(three.processes[2].phase(), Phase::InCs);
+    assert!(three.tokens.is_sorted_by(|one, next| one < next), "{:?}", three.tokens);
+    assert_eq!(three.tokens[1].0.epoch(), 1, "the view is the epoch");
+}
+
+#[test]
+fn a_client_in_the_critical_section_stays_in_it_and_may_leave_during_the_repair() {
+    let mut three = Three::new();
+    three.call(0, |process, out| process.request(out));
+    three.call(1, |process, out| process.request(out));
+    for me in [0, 1] {
+        three.call(me, |process, out| process.crashed(NodeId(2), out));
+    }
+    assert_eq!(three.processes[0].phase(), Phase::InCs);
+    three.deliver(2, |(_, to, ..)| *to != NodeId(0));
+    three.call(0, |process, out| process.release(out));
+    three.deliver(2, |_| true);
+    assert_eq!(three.processes[1].phase(), Phase::InCs);
+    assert_eq!(three.tokens.len(), 2);
+}
+
+#[test]
+fn a_message_of_an_older_view_is_dropped() {
+    let mut three = Three::new();
+    three.call(1, |process, out| process.request(out));
+    let old = three.sent.clone();
+    assert_eq!(old.len(), 1, "the request to the holder");
+    three.sent.clear();
+    for me in [0, 1] {
+        three.call(me, |process, out| process.crashed(NodeId(2), out));
+    }
+    three.deliver(2, |_| true);
+    let before = three.processes[0].clone();
+    let (from, _, time, message) = old[0].clone();
+    three.call(0, |process, out| process.receive(from, time, message, out));
+    assert_eq!(three.processes[0].variables(), before.variables());
+    assert!(three.sent.is_empty());
+}
+
+#[test]
+fn a_message_of_the_next_view_waits_until_that_begins() {
+    let mut three = Three::new();
+    three.call(0, |process, out| process.request(out));
+    three.call(1, |process, out| process.request(out));
+    for me in [0, 1] {
+        three.call(me, |process, out| process.crashed(NodeId(2), out));
+    }
+    // The request of process 1 in the new view overtakes the view.
+    three.deliver(2, |(.., message)| !matches!(message, RepairMessage::View(_)));
+    assert_eq!(three.processes[0].view(), None);
+    assert_eq!(three.processes[1].view(), Some((1, Some(NodeId(1)))));
+    assert_eq!(three.sent.len(), 1, "the view");
+    three.deliver(2, |_| true);
+    three.call(0, |process, out| process.release(out));
+    three.deliver(2, |_| true);
+    assert_eq!(three.processes[1].phase(), Phase::InCs);
+}
