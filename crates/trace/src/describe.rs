@@ -19,7 +19,7 @@ pub fn these(header: &Header, events: &[Event]) -> String {
     let mut subject = None;
     for event in events {
         let new_step = at != Some(event.at);
-        if new_step || is_told(&event.what) {
+        if new_step || is_handled(&event.what) {
             let number = if new_step { event.at.to_string() } else { String::new() };
             text += &format!("{number:>3}  {}\n", head(header, event));
             subject = Some(event.who);
@@ -38,20 +38,20 @@ pub fn these(header: &Header, events: &[Event]) -> String {
 fn beginning(header: &Header, events: &[Event]) -> String {
     let mut text = String::new();
     let first: Vec<_> = events.iter().take_while(|event| event.at == 0).collect();
-    let mut place = 0;
-    while place < first.len() {
-        let event = first[place];
-        if !is_told(&event.what) {
+    let mut index = 0;
+    while index < first.len() {
+        let event = first[index];
+        if !is_handled(&event.what) {
             let who = header.name(event.who);
             text += &format!("       {who} {}{}\n", verb(header, &event.what), state(event));
-            place += 1;
+            index += 1;
             continue;
         }
-        let alike = first[place..]
+        let alike = first[index..]
             .iter()
             .take_while(|next| next.what == event.what && next.state == event.state);
         let names: Vec<_> = alike.map(|event| header.name(event.who)).collect();
-        place += names.len();
+        index += names.len();
         let mut verb = verb(header, &event.what);
         if names.len() > 1 {
             verb = verb.replacen("begins", "begin", 1);
@@ -62,7 +62,7 @@ fn beginning(header: &Header, events: &[Event]) -> String {
 }
 
 /// A list of names that does not fill the screen.
-pub(crate) fn shortened(names: &[String]) -> String {
+pub fn shortened(names: &[String]) -> String {
     match names {
         [first, second, .., last] if names.len() > 12 => format!("{first}, {second}, ..., {last}"),
         names => names.join(", "),
@@ -71,7 +71,7 @@ pub(crate) fn shortened(names: &[String]) -> String {
 
 /// The first line of a step.
 fn head(header: &Header, event: &Event) -> String {
-    let clock = match (event.clock, is_told(&event.what)) {
+    let clock = match (event.clock, is_handled(&event.what)) {
         (Some(clock), true) => format!(", clock {}", Time::from_number(clock)),
         _ => String::new(),
     };
@@ -87,15 +87,19 @@ fn state(event: &Event) -> String {
 pub fn verb(header: &Header, what: &What) -> String {
     let name = |node: &NodeId| header.name(*node);
     match what {
-        What::Start { inside: false } => "begins".to_owned(),
-        What::Start { inside: true } => "begins inside".to_owned(),
+        What::Start { in_cs: false } => "begins".to_owned(),
+        What::Start { in_cs: true } => "begins in the critical section".to_owned(),
         What::Request => "requests".to_owned(),
         What::Exit => "exits".to_owned(),
         What::Receive { from, message } => format!("gets {} from {}", shown(message), name(from)),
-        What::Heard { from, .. } => format!("hears from {}", name(from)),
+        What::Observed { from, .. } => format!("gets an application message from {}", name(from)),
         What::Move => "moves".to_owned(),
         What::Election => "starts an election".to_owned(),
         What::Timeout { timer } => format!("waits no longer: timer {} runs out", timer.word()),
+        What::Report { of, crashed: true } => {
+            format!("gets the report that {} has crashed", name(of))
+        }
+        What::Report { of, crashed: false } => format!("gets the report that {} is up", name(of)),
         What::Crash => "crashes".to_owned(),
         What::Restart => "is back".to_owned(),
         What::Send { to, message, lazy } => {
@@ -106,8 +110,8 @@ pub fn verb(header: &Header, what: &What) -> String {
             let to: Vec<_> = to.iter().map(name).collect();
             format!("sends {} to {}", shown(message), to.join(", "))
         }
-        What::Tell { to, .. } => format!("tells {}", name(to)),
-        What::Enter { fence } => format!("enters, fence {fence}"),
+        What::AppSend { to, .. } => format!("sends an application message to {}", name(to)),
+        What::Enter { fencing_token } => format!("enters, fencing token {fencing_token}"),
         What::Elected { coordinator } => format!("takes {} for the coordinator", name(coordinator)),
         What::Timer { timer, after } => format!("sets timer {}: {}", timer.word(), wait(*after)),
         What::Cancel { timer } => format!("cancels timer {}", timer.word()),
@@ -137,22 +141,23 @@ fn wait(after: Wait) -> String {
     format!("{} transmissions, {} handlings", after.transmissions, after.handlings)
 }
 
-/// Whether a process is told this, rather than doing it.
-pub(crate) fn is_told(what: &What) -> bool {
+/// Whether a process handles this event, rather than causing it.
+pub fn is_handled(what: &What) -> bool {
     match what {
         What::Start { .. }
         | What::Request
         | What::Exit
         | What::Receive { .. }
-        | What::Heard { .. }
+        | What::Observed { .. }
         | What::Move
         | What::Election
         | What::Timeout { .. }
+        | What::Report { .. }
         | What::Crash
         | What::Restart => true,
         What::Send { .. }
         | What::Multicast { .. }
-        | What::Tell { .. }
+        | What::AppSend { .. }
         | What::Enter { .. }
         | What::Elected { .. }
         | What::Timer { .. }

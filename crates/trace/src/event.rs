@@ -30,54 +30,61 @@ pub struct Event<N = NodeId> {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum What<N = NodeId> {
-    // What a process is told.
-    /// It is there; its state is complete. A driver may leave this out where there is nothing to
-    /// tell.
+    // Events that a process handles.
+    /// It exists, and its state is complete. A driver may leave this out if the state is empty.
     Start {
-        /// It begins inside the critical section.
+        /// It starts in the critical section.
         #[serde(default, skip_serializing_if = "is_false")]
-        inside: bool,
+        in_cs: bool,
     },
-    /// Its client asks for the critical section.
+    /// Its client requests the critical section.
     Request,
-    /// Its client leaves the critical section.
+    /// Its client exits the critical section.
     Exit,
     /// A message of the algorithm arrives.
     Receive {
-        /// Who sent it.
+        /// The sender.
         from: N,
-        /// What arrives.
+        /// The message.
         #[serde(flatten)]
         message: Message,
     },
     /// A message of the application arrives.
-    Heard {
-        /// Who sent it.
+    Observed {
+        /// The sender.
         from: N,
-        /// Which one.
+        /// The number of the message.
         id: u64,
     },
     /// A daemon lets it move, on the others' states as they are. (Dijkstra's ring.)
     Move,
-    /// Its client has noticed that the coordinator is gone. (Elections.)
+    /// Its client has noticed that the coordinator has crashed. (Elections.)
     Election,
-    /// A timer has run out. (Elections.)
+    /// A timer has expired. (Elections.)
     Timeout {
-        /// Which one.
+        /// The timer.
         #[serde(with = "by_word")]
         timer: Timer,
     },
-    /// It stops; its memory is lost.
+    /// The failure detector reports to it that another process has crashed, or is up again.
+    /// (Repairs.)
+    Report {
+        /// The other process.
+        of: N,
+        /// It has crashed.
+        crashed: bool,
+    },
+    /// It crashes; its memory is lost.
     Crash,
-    /// It is back.
+    /// It restarts.
     Restart,
 
-    // What it does about it.
+    // Effects of handling an event.
     /// It sends a message.
     Send {
-        /// To whom.
+        /// The receiver.
         to: N,
-        /// What.
+        /// The message.
         #[serde(flatten)]
         message: Message,
         /// It only keeps things going and was paced.
@@ -86,32 +93,32 @@ pub enum What<N = NodeId> {
     },
     /// It sends the same message to several.
     Multicast {
-        /// To whom.
+        /// The receivers.
         to: Vec<N>,
-        /// What.
+        /// The message.
         #[serde(flatten)]
         message: Message,
     },
     /// It sends a message of the application.
-    Tell {
-        /// To whom.
+    AppSend {
+        /// The receiver.
         to: N,
-        /// Which one.
+        /// The number of the message.
         id: u64,
     },
-    /// Its client is inside the critical section.
+    /// Its client enters the critical section.
     Enter {
-        /// What it can show to the resource.
-        fence: u64,
+        /// The fencing token, for the guarded resource to compare.
+        fencing_token: u64,
     },
-    /// It takes somebody for the elected one. (Elections.)
+    /// It learns the result of an election. (Elections.)
     Elected {
-        /// Whom.
+        /// The elected process.
         coordinator: N,
     },
     /// It sets a timer. (Elections.)
     Timer {
-        /// Which one.
+        /// The timer.
         #[serde(with = "by_word")]
         timer: Timer,
         /// How long it runs.
@@ -119,32 +126,32 @@ pub enum What<N = NodeId> {
     },
     /// It cancels a timer. (Elections.)
     Cancel {
-        /// Which one.
+        /// The timer.
         #[serde(with = "by_word")]
         timer: Timer,
     },
     /// A message made no sense to it and changed nothing.
     Nonsense {
-        /// Who sent it.
+        /// The sender.
         from: N,
-        /// What was wrong with it.
+        /// The reason.
         why: Cow<'static, str>,
     },
 
-    // What the network and the onlookers do.
+    // Events of the network, and findings of the checks.
     /// A message that it sent is lost.
     Drop {
-        /// To whom it was sent.
+        /// The receiver.
         to: N,
-        /// What is lost.
+        /// The message.
         #[serde(flatten)]
         message: Message,
     },
     /// A message that it sent will arrive once more.
     Duplicate {
-        /// To whom it was sent.
+        /// The receiver.
         to: N,
-        /// What will arrive again.
+        /// The message.
         #[serde(flatten)]
         message: Message,
     },
@@ -161,6 +168,9 @@ pub enum What<N = NodeId> {
         text: Cow<'static, str>,
     },
 }
+
+/// The kind under which messages of the application are shown.
+pub const APP: &str = "app";
 
 /// A message of an algorithm, as one sees it from outside.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -205,22 +215,23 @@ impl<N> Event<N> {
 impl<N> What<N> {
     fn map<O, E>(self, name: &mut impl FnMut(N) -> Result<O, E>) -> Result<What<O>, E> {
         Ok(match self {
-            Self::Start { inside } => What::Start { inside },
+            Self::Start { in_cs } => What::Start { in_cs },
             Self::Request => What::Request,
             Self::Exit => What::Exit,
             Self::Receive { from, message } => What::Receive { from: name(from)?, message },
-            Self::Heard { from, id } => What::Heard { from: name(from)?, id },
+            Self::Observed { from, id } => What::Observed { from: name(from)?, id },
             Self::Move => What::Move,
             Self::Election => What::Election,
             Self::Timeout { timer } => What::Timeout { timer },
+            Self::Report { of, crashed } => What::Report { of: name(of)?, crashed },
             Self::Crash => What::Crash,
             Self::Restart => What::Restart,
             Self::Send { to, message, lazy } => What::Send { to: name(to)?, message, lazy },
             Self::Multicast { to, message } => {
                 What::Multicast { to: to.into_iter().map(name).collect::<Result<_, _>>()?, message }
             }
-            Self::Tell { to, id } => What::Tell { to: name(to)?, id },
-            Self::Enter { fence } => What::Enter { fence },
+            Self::AppSend { to, id } => What::AppSend { to: name(to)?, id },
+            Self::Enter { fencing_token } => What::Enter { fencing_token },
             Self::Elected { coordinator } => What::Elected { coordinator: name(coordinator)? },
             Self::Timer { timer, after } => What::Timer { timer, after },
             Self::Cancel { timer } => What::Cancel { timer },

@@ -40,7 +40,7 @@ impl<W: Write> Writer<W> {
         &self.header
     }
 
-    /// Hands on what was written so far.
+    /// Flushes the writer below.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         Ok(self.to.flush()?)
     }
@@ -68,9 +68,9 @@ pub enum WriteError {
     /// Nothing of the event was written; the driver must hand events over in order.
     #[error("an event at {at} after one at {last}; a trace goes forward in time")]
     Backwards {
-        /// When the event was.
+        /// The time of the event.
         at: u64,
-        /// When the one before it was.
+        /// The time of the event before it.
         last: u64,
     },
     /// Nothing of the event was written; the header must name every process.
@@ -162,7 +162,11 @@ fn parse_header(text: &str) -> Result<Header, ReadError> {
         serde_json::from_str(text).map_err(|error| bad(reason(&error)))?;
     // The version is looked at first: another one may have another header.
     match line.get("mutua-trace").map(serde_json::Value::as_u64) {
-        None => return Err(bad("no header of a trace: it has no member `mutua-trace`".to_owned())),
+        None => {
+            return Err(
+                bad("invalid header of a trace: it has no member `mutua-trace`".to_owned()),
+            );
+        }
         Some(Some(format)) if format == u64::from(FORMAT) => {}
         Some(_) => {
             let found = &line["mutua-trace"];
@@ -170,15 +174,15 @@ fn parse_header(text: &str) -> Result<Header, ReadError> {
         }
     }
     let header: Header = serde_json::from_str(text).map_err(|error| bad(reason(&error)))?;
-    for (place, name) in header.processes.iter().enumerate() {
-        if header.processes[..place].contains(name) {
+    for (index, name) in header.processes.iter().enumerate() {
+        if header.processes[..index].contains(name) {
             return Err(bad(format!("two processes are called `{name}`")));
         }
     }
     Ok(header)
 }
 
-/// What the parser says, without its own line number: it is always in the one line it was given.
+/// The parser's error without its own line number: it is always in the one line it was given.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
@@ -198,17 +202,17 @@ pub enum ReadError {
     /// The reader below failed.
     #[error("line {line}: {error}")]
     Io {
-        /// In which line, from 1.
+        /// The line, from 1.
         line: usize,
-        /// Why.
+        /// The error of the reader.
         error: io::Error,
     },
-    /// The line is not what it should be.
+    /// The line is invalid.
     #[error("line {line}: {why}")]
     Line {
-        /// Which line, from 1.
+        /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The first line of a trace: what ran, and who took part.
+//! The first line of a trace: the run and its processes.
 
 use mutua_algorithms::{NodeId, Start};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::Values;
 /// The version of the format that this crate writes and reads.
 pub const FORMAT: u32 = 1;
 
-/// What ran, and who took part.
+/// The algorithm that ran, its options and its processes.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Header {
     /// The version of the format, [`FORMAT`].
@@ -21,14 +21,14 @@ pub struct Header {
     pub settings: Values,
     /// The names of the processes, process 0 first.
     pub processes: Vec<String>,
-    /// What `at` counts.
+    /// The unit of `at`.
     pub unit: Unit,
-    /// What the run is called: a script's name, a lock's name, the command that repeats it.
+    /// The name of the run: a script's name, a lock's name, the command that repeats it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
 }
 
-/// What an event's `at` counts.
+/// The unit of an event's `at`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum Unit {
     /// Steps of a script or of a counterexample.
@@ -78,13 +78,13 @@ impl Header {
         start.all().map(|node| format!("P{node}")).collect()
     }
 
-    /// The name of a process; one that takes no part goes by its number.
+    /// The name of a process; an unknown one is shown by its number.
     pub fn name(&self, node: NodeId) -> String {
         self.processes.get(node.index()).cloned().unwrap_or_else(|| format!("?{node}"))
     }
 
-    /// What stands above a picture of it.
-    pub(crate) fn heading(&self) -> &str {
+    /// The heading of a picture of it.
+    pub fn heading(&self) -> &str {
         if self.title.is_empty() { &self.algorithm } else { &self.title }
     }
 

@@ -1,4 +1,4 @@
-//! What happened in a run, in one format that every driver writes and every picture reads.
+//! The events of a run, in one format that every driver writes and every picture reads.
 //!
 //! # The trace format, version 1
 //!
@@ -13,48 +13,30 @@
 //! {"at":2,"who":"A","what":"receive","from":"B","id":1,"kind":"request","clock":2}
 //! {"at":2,"who":"A","what":"send","to":"B","id":2,"kind":"reply","fields":{"n":"1"},"clock":2}
 //! {"at":3,"who":"B","what":"receive","from":"A","id":2,"kind":"reply","clock":3}
-//! {"at":3,"who":"B","what":"enter","fence":3,"clock":3}
+//! {"at":3,"who":"B","what":"enter","fencing_token":3,"clock":3}
 //! ```
 //!
 //! - `at` never falls from line to line. Its unit is the header's: a script counts its steps, a
 //!   simulator its virtual time, a node its clock.
-//! - What a process is told (`start`, `request`, `exit`, `receive`, `heard`, `timeout`, ...) comes
-//!   first, and carries in `state` those variables of the machine that it changed (`start`: all of
-//!   them). What the process does about it (`send`, `multicast`, `enter`, `elected`, `timer`, ...)
-//!   follows at the same `at`, in order.
+//! - What happens to a process (`start`, `request`, `exit`, `receive`, `observed`, `timeout`, ...)
+//!   comes first, and carries in `state` those variables of the machine that it changed (`start`:
+//!   all of them). What the process does about it (`send`, `multicast`, `enter`, `elected`,
+//!   `timer`, ...) follows at the same `at`, in order.
 //! - `id` is unique among the messages of one sender. Every copy of a multicast has the same one,
 //!   so sender, `id` and receiver name one delivery.
 //! - `clock` is the process's Lamport clock after the event, as one number; elections have none.
 //! - A reader ignores members it does not know, so new ones may be added; a change that is not of
 //!   this kind raises the version.
 
-mod cluster;
-mod daemon;
 pub mod describe;
-pub mod diagram;
-mod election_cluster;
 mod event;
-mod examples;
 mod file;
 mod header;
-mod network;
-mod order;
-mod recorder;
-mod refusal;
-pub mod script;
-mod stage;
 mod values;
 mod watch;
 
-pub use cluster::Cluster;
-pub use daemon::DaemonRing;
-pub use election_cluster::ElectionCluster;
-pub use event::{Event, Message, What};
-pub use examples::{EXAMPLES, Example, SOURCES};
+pub use event::{APP, Event, Message, What};
 pub use file::{ReadError, Reader, WriteError, Writer};
 pub use header::{FORMAT, Header, Unit};
-pub use network::Which;
-pub use refusal::Refusal;
-pub use script::{Script, ScriptError};
 pub use values::Values;
 pub use watch::Watch;

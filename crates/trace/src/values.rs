@@ -8,12 +8,12 @@ use serde::{
     de::{MapAccess, Visitor},
 };
 
-/// Values by name, in the order in which a reader wants them. In a file it is one JSON object.
+/// Values by name, in the order in which they are shown. In a file it is one JSON object.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Values(pub Vec<(Cow<'static, str>, String)>);
 
 impl Values {
-    /// What a machine or a message says of itself, `name` giving the names of processes.
+    /// The state of a machine or the contents of a message; `name` gives the names of processes.
     pub fn render(fields: &Fields, name: &dyn Fn(NodeId) -> String) -> Self {
         Self(fields.iter().map(|(key, value)| (Cow::from(*key), value.render(name))).collect())
     }
@@ -37,8 +37,8 @@ impl Values {
 /// `name=value`, separated by commas.
 impl fmt::Display for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, (key, value)) in self.iter().enumerate() {
-            let comma = if place == 0 { "" } else { ", " };
+        for (index, (key, value)) in self.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
             write!(f, "{comma}{key}={value}")?;
         }
         Ok(())

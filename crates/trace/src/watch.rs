@@ -1,4 +1,4 @@
-//! Which variables of a machine an event has changed.
+//! The variables of a machine that an event has changed.
 
 use mutua_algorithms::{Fields, NodeId};
 
@@ -11,12 +11,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Nothing was seen yet.
+    /// No process has been looked at yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Those of `now` that are not as they were last seen, rendered; the first time, all of them.
+    /// The values of `now` that differ from the last ones, rendered; the first time, all of them.
     pub fn changes(&mut self, who: NodeId, now: Fields, header: &Header) -> Values {
         if self.last.len() <= who.index() {
             self.last.resize_with(who.index() + 1, Fields::new);
@@ -27,7 +27,7 @@ impl Watch {
         Values::render(&changed, &|node| header.name(node))
     }
 
-    /// Forgets a process that has lost its memory.
+    /// Drops what is known of a process that has lost its memory.
     pub fn forget(&mut self, who: NodeId) {
         if let Some(last) = self.last.get_mut(who.index()) {
             last.clear();

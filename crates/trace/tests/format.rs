@@ -1,4 +1,4 @@
-//! What is written is read again, and what cannot be read is named.
+//! A written trace is read back equal, and the error of an invalid one names its line.
 
 use std::borrow::Cow;
 
@@ -54,16 +54,17 @@ fn wait() -> impl Strategy<Value = Wait> {
     any::<(u32, u32)>().prop_map(|(transmissions, handlings)| Wait { transmissions, handlings })
 }
 
-fn told() -> impl Strategy<Value = What> {
+fn handled() -> impl Strategy<Value = What> {
     prop_oneof![
-        any::<bool>().prop_map(|inside| What::Start { inside }),
+        any::<bool>().prop_map(|in_cs| What::Start { in_cs }),
         Just(What::Request),
         Just(What::Exit),
         (node(), message()).prop_map(|(from, message)| What::Receive { from, message }),
-        (node(), any::<u64>()).prop_map(|(from, id)| What::Heard { from, id }),
+        (node(), any::<u64>()).prop_map(|(from, id)| What::Observed { from, id }),
         Just(What::Move),
         Just(What::Election),
         timer().prop_map(|timer| What::Timeout { timer }),
+        (node(), any::<bool>()).prop_map(|(of, crashed)| What::Report { of, crashed }),
         Just(What::Crash),
         Just(What::Restart),
     ]
@@ -77,8 +78,8 @@ fn done() -> impl Strategy<Value = What> {
             lazy
         }),
         (vec(node(), 0..4), message()).prop_map(|(to, message)| What::Multicast { to, message }),
-        (node(), any::<u64>()).prop_map(|(to, id)| What::Tell { to, id }),
-        any::<u64>().prop_map(|fence| What::Enter { fence }),
+        (node(), any::<u64>()).prop_map(|(to, id)| What::AppSend { to, id }),
+        any::<u64>().prop_map(|fencing_token| What::Enter { fencing_token }),
         node().prop_map(|coordinator| What::Elected { coordinator }),
         (timer(), wait()).prop_map(|(timer, after)| What::Timer { timer, after }),
         timer().prop_map(|timer| What::Cancel { timer }),
@@ -91,13 +92,13 @@ fn done() -> impl Strategy<Value = What> {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    (any::<u64>(), node(), prop_oneof![told(), done()], option::of(any::<u64>()), values())
+    (any::<u64>(), node(), prop_oneof![handled(), done()], option::of(any::<u64>()), values())
         .prop_map(|(at, who, what, clock, state)| Event { at, who, what, clock, state })
 }
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(header in header(), mut events in vec(event(), 0..20)) {
+    fn a_written_trace_is_read_back_equal(header in header(), mut events in vec(event(), 0..20)) {
         events.sort_by_key(|event| event.at);
         let mut writer = Writer::new(Vec::new(), header.clone()).unwrap();
         for event in &events {
@@ -140,7 +141,7 @@ fn an_error_names_the_line_and_the_reason() {
     };
     let after_header = |line: &str| fails(&format!("{header}\n\n{line}\n"));
     assert_eq!(fails(""), "the trace is empty; its first line must be a header");
-    assert_eq!(fails("{}\n"), "line 1: no header of a trace: it has no member `mutua-trace`");
+    assert_eq!(fails("{}\n"), "line 1: invalid header of a trace: it has no member `mutua-trace`");
     assert_eq!(
         fails(&header.replace(":1,", ":2,")),
         "line 1: format 2; this program reads format 1"
@@ -160,7 +161,7 @@ fn an_error_names_the_line_and_the_reason() {
     );
     assert!(
         after_header(r#"{"at":1,"who":"A","what":"timeout","timer":"tea"}"#)
-            .starts_with("line 3: there is no timer `tea`; there are answer, announcement, look"),
+            .starts_with("line 3: unknown timer `tea`; known: answer, announcement, look"),
     );
     assert_eq!(
         after_header(
@@ -171,7 +172,7 @@ fn an_error_names_the_line_and_the_reason() {
 }
 
 #[test]
-fn a_writer_refuses_what_no_reader_would_take() {
+fn a_writer_refuses_an_event_that_no_reader_accepts() {
     let (header, _) = Reader::new(
         r#"{"mutua-trace":1,"algorithm":"x","processes":["A"],"unit":"step"}"#.as_bytes(),
     )

@@ -1,0 +1,57 @@
+//! A part of a scene: the steps that are asked for, or one of several rows.
+
+use super::scene::{Arrow, End, Scene, Span};
+
+impl Scene {
+    /// The elements between two times, both included. An arrow that begins or ends at another time
+    /// is cut; the share of its way that it has made by then follows the number of steps.
+    pub(super) fn cut(&self, first: u64, last: u64) -> Self {
+        let is_here = |at: u64| (first..=last).contains(&at);
+        let ends_in_time = |end: Option<u64>| end.is_none_or(|end| end >= first);
+        let spans = self.spans.iter().filter(|span| span.from <= last && ends_in_time(span.to));
+        let arrows =
+            self.arrows.iter().filter(|arrow| arrow.sent <= last && ends_in_time(end_of(arrow)));
+        let is_end = self.times.range(last..).nth(1).is_none();
+        Self {
+            rows: self.rows.clone(),
+            times: self.times.range(first..=last).copied().collect(),
+            arrows: arrows.map(|arrow| self.cut_arrow(arrow, first, last)).collect(),
+            spans: spans
+                .map(|span| Span { to: span.to.filter(|&to| to <= last), ..span.clone() })
+                .collect(),
+            marks: self.marks.iter().filter(|mark| is_here(mark.at)).cloned().collect(),
+            violations: self.violations.iter().filter(|one| is_here(one.at)).cloned().collect(),
+            has_views: self.has_views,
+            kinds: self.kinds.clone(),
+            deadlock: self.deadlock.clone().filter(|_| is_end),
+        }
+    }
+
+    fn cut_arrow(&self, arrow: &Arrow, first: u64, last: u64) -> Arrow {
+        let end = end_of(arrow);
+        let steps = self.times.range(arrow.sent..end.unwrap_or(u64::MAX)).count().max(1) as f64;
+        let share = |passed: usize| (passed as f64 - 0.5).max(0.0) / steps;
+        let mut arrow = arrow.clone();
+        if arrow.sent < first {
+            arrow.part.0 = share(self.times.range(arrow.sent..first).count());
+            // Its whole label stands where it begins.
+            arrow.labels.drain(..arrow.labels.len().saturating_sub(1));
+        }
+        let goes_on = match end {
+            Some(end) => end > last,
+            None => self.times.range(last..).nth(1).is_some(),
+        };
+        if goes_on {
+            arrow.part.1 = share(self.times.range(arrow.sent..=last).count());
+        }
+        arrow
+    }
+}
+
+/// The time at which an arrow ends; none if it is in flight at the end.
+fn end_of(arrow: &Arrow) -> Option<u64> {
+    match arrow.end {
+        End::Received(at) | End::Lost(at) => Some(at),
+        End::InFlight => None,
+    }
+}

@@ -1,0 +1,134 @@
+//! The legend.
+
+use super::{
+    layout::{Sheet, text_width},
+    scene::{End, Scene, SpanKind, Style},
+    style::{APP, RED, ink, look},
+    words::Words,
+};
+use crate::{Header, Unit, svg::escape};
+
+/// A sign and its meaning.
+pub(super) type Entry = (String, String);
+
+const CROSS: &str = "d=\"M4 -9l10 10m0 -10l-10 10\"";
+
+/// The entries for the signs in the picture, in lines that fit its width.
+pub(super) fn lines(
+    header: &Header,
+    scene: &Scene,
+    words: &[Words],
+    sheet: &Sheet,
+) -> Vec<Vec<Entry>> {
+    let mut lines: Vec<Vec<Entry>> = vec![Vec::new()];
+    let mut x = 20.0;
+    for entry in entries(header, scene, words, sheet) {
+        let wide = entry_width(&entry);
+        if x + wide > sheet.width && x > 20.0 {
+            lines.push(Vec::new());
+            x = 20.0;
+        }
+        x += wide;
+        lines.last_mut().expect("there is a line").push(entry);
+    }
+    lines
+}
+
+/// The width of an entry.
+pub(super) fn entry_width((_, words): &Entry) -> f64 {
+    44.0 + text_width(words)
+}
+
+fn entries(header: &Header, scene: &Scene, words: &[Words], sheet: &Sheet) -> Vec<Entry> {
+    let mut entries = kinds(scene);
+    entries.extend(states(scene));
+    let style = |style| scene.arrows.iter().any(|arrow| arrow.style == style);
+    let lost = scene.arrows.iter().any(|arrow| matches!(arrow.end, End::Lost(_)));
+    let bare = words.iter().any(|words| words.labels.iter().any(Option::is_none));
+    let line = |colour: &str, dash: &str| {
+        format!(
+            "<path d=\"M0 -4h18\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" \
+             stroke-dasharray=\"{dash}\"/>"
+        )
+    };
+    let cross = || format!("<path {} {CROSS}/>", look("cross"));
+    let tick = |d: &str| format!("<path {} d=\"{d}\"/>", look("axis"));
+    let timed = header.unit != Unit::Step;
+    let shortened = sheet.rows.iter().any(|(_, layout)| !layout.shortened.is_empty());
+    let more = [
+        (style(Style::Lazy), line(ink(0).line, "5 4"), "lazy message"),
+        (style(Style::App), line(APP.line, APP.dash), "application message"),
+        (scene.is_in_flight_at_the_end(), line(ink(0).line, "1 4"), "in flight at the end"),
+        (lost, format!("{}{}", line(RED, "5 4"), cross()), "lost"),
+        (scene.spans.iter().any(|span| span.kind == SpanKind::Down), cross(), "crashed"),
+        (
+            bare,
+            line("#8a93a1", "none"),
+            "no label: same as another from its sender, or no room (hover to read)",
+        ),
+        (
+            scene.has_views,
+            format!("<text {} x=\"-2\">v.n</text>", look("mark")),
+            "clock and fencing token: count n in view v, as one number v * 2^40 + n",
+        ),
+        (
+            shortened,
+            tick("M0 -4h7m-2 4l4 -8m2 8l4 -8m-2 4h7"),
+            "time is not to scale: distances fit the labels; long waits, marked //, are shorter",
+        ),
+        (
+            timed && !shortened && !sheet.linear,
+            tick("M3 -12v15m12 -15v15"),
+            "time is not to scale: distances fit the labels",
+        ),
+        (timed && sheet.linear, tick("M0 -4h18M3 -8v8m12 -8v8"), "time is to scale"),
+    ];
+    let more = more.into_iter().filter(|(there, ..)| *there);
+    entries.extend(more.map(|(_, sign, words)| (sign, words.to_owned())));
+    entries
+}
+
+/// The kinds of messages, each in its colour, and the token.
+fn kinds(scene: &Scene) -> Vec<Entry> {
+    let used = |kind: usize| scene.arrows.iter().any(|arrow| arrow.kind == Some(kind));
+    let kinds = scene.kinds.iter().enumerate().filter(|(kind, _)| used(*kind));
+    let mut entries: Vec<Entry> = kinds
+        .map(|(kind, name)| {
+            let ink = ink(kind);
+            let sign = format!(
+                "<path d=\"M0 -4h12\" fill=\"none\" stroke=\"{0}\" stroke-width=\"1.5\" \
+                 stroke-dasharray=\"{1}\"/><path d=\"M18 -4l-8 -3v6z\" fill=\"{0}\"/>",
+                ink.line,
+                if ink.dash.is_empty() { "none" } else { ink.dash }
+            );
+            (sign, escape(name))
+        })
+        .collect();
+    if scene.spans.iter().any(|span| span.kind == SpanKind::Token) {
+        let sign = format!(
+            "<rect {0} x=\"0\" y=\"-3\" width=\"18\" height=\"3\"/><circle {0} cx=\"9\" cy=\"-6\" \
+             r=\"4.5\"/>",
+            look("token")
+        );
+        entries.push((sign, "token: on its way, and at a process".to_owned()));
+    }
+    entries
+}
+
+/// The states of processes.
+fn states(scene: &Scene) -> Vec<Entry> {
+    let has = |kind| scene.spans.iter().any(|span| span.kind == kind);
+    let bar = |class: &str, half: u32| {
+        let (y, height) = (-4 - i64::from(half), 2 * half);
+        format!("<rect {} y=\"{y}\" width=\"18\" height=\"{height}\"/>", look(class))
+    };
+    let all = [
+        (has(SpanKind::Waiting), bar("waiting", 3), "waiting, since a request with this clock"),
+        (has(SpanKind::InCs), bar("in-cs", 7), "in the critical section"),
+        (!scene.clashes().is_empty(), bar("clash", 7), "two in the critical section"),
+        (has(SpanKind::Privileged), bar("in-cs", 7), "privileged; numbers are flags"),
+        (has(SpanKind::Stuck), bar("stuck", 3), "waiting for ever"),
+    ];
+    let there = all.into_iter().filter(|(there, ..)| *there);
+    there.map(|(_, sign, words)| (sign, words.to_owned())).collect()
+}

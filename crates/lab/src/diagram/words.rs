@@ -1,0 +1,107 @@
+//! The positions of all labels, so that none covers another.
+
+use std::collections::BTreeSet;
+
+use super::{
+    labels::Labels,
+    layout::{Layout, Point, text_width},
+    scene::{Mark, MarkKind, Scene, Span},
+    ways::{self, Way},
+};
+
+pub(super) use super::labels::Placed;
+
+/// The paths of messages, and the positions of all labels.
+#[derive(Debug)]
+pub(super) struct Words {
+    /// The path of each arrow.
+    pub(super) ways: Vec<Way>,
+    /// The label of each arrow, if there is room for one.
+    pub(super) labels: Vec<Option<Placed>>,
+    /// The beginning of each mark's label.
+    pub(super) marks: Vec<Point>,
+    /// The middle of each span's label, if there is room for it.
+    pub(super) fences: Vec<Option<Point>>,
+}
+
+impl Words {
+    pub(super) fn new(scene: &Scene, layout: &Layout) -> Self {
+        let ways = ways::all(scene, layout);
+        let mut labels = Labels::new(ways.clone());
+        let fences: Vec<_> = scene.spans.iter().map(|span| fence(span, scene, layout)).collect();
+        for (span, at) in scene.spans.iter().zip(&fences) {
+            if let &Some(Point { x, y }) = at {
+                labels.take(&[Point { x: x - text_width(&span.label) / 2.0, y }], &span.label);
+            }
+        }
+        for mark in &scene.marks {
+            labels.take_point(layout.point(mark.who, mark.at));
+        }
+        let marks = scene.marks.iter().map(|mark| match mark.label.as_str() {
+            "" => layout.point(mark.who, mark.at),
+            label => labels.take(&places(mark, layout), label),
+        });
+        let marks = marks.collect();
+        let labels = on_arrows(scene, &ways, labels, layout.crowded);
+        Self { ways, labels, marks, fences }
+    }
+}
+
+/// In a crowded picture a label that another arrow of the same event has too may cross other arrows
+/// in at most so many of its letters.
+const CROSSED: usize = 3;
+
+/// The labels of arrows. Of several equal messages from one event one is labelled first, while
+/// there is room; and short arrows come before long ones, which have more room.
+fn on_arrows(
+    scene: &Scene,
+    ways: &[Way],
+    mut labels: Labels,
+    crowded: bool,
+) -> Vec<Option<Placed>> {
+    let mut order: Vec<_> = (0..ways.len()).collect();
+    order.sort_by(|&a, &b| ways[a].length().total_cmp(&ways[b].length()));
+    let mut labelled = BTreeSet::new();
+    let is_first = |&number: &usize| {
+        let arrow = &scene.arrows[number];
+        labelled.insert((arrow.from, arrow.sent, &arrow.labels))
+    };
+    let (first, others): (Vec<_>, Vec<_>) = order.into_iter().partition(is_first);
+    let mut placed: Vec<_> = scene.arrows.iter().map(|_| None).collect();
+    let others_cross = if crowded { CROSSED } else { usize::MAX };
+    for (numbers, most_crossed) in [(first, usize::MAX), (others, others_cross)] {
+        for number in numbers {
+            placed[number] = labels.place(number, &scene.arrows[number].labels, most_crossed);
+        }
+    }
+    placed
+}
+
+/// The possible beginnings of a mark's label, the best first.
+fn places(mark: &Mark, layout: &Layout) -> Vec<Point> {
+    let Point { x, y } = layout.point(mark.who, mark.at);
+    let (left, right) = (x - 6.0 - text_width(&mark.label), x + 4.0);
+    let (above, below) = (y - 9.0, y + 18.0);
+    match mark.kind {
+        // The messages of a request leave to the right, so its clock stands on the left.
+        MarkKind::Request => vec![Point { x: left, y: above }],
+        MarkKind::Plain | MarkKind::Crash => {
+            let places = [(right, above), (right, below), (left, above), (left, below)];
+            places.map(|(x, y)| Point { x, y }).to_vec()
+        }
+    }
+}
+
+/// The middle of the widest free piece of a bar, if its label fits there.
+fn fence(span: &Span, scene: &Scene, layout: &Layout) -> Option<Point> {
+    let (from, to) = layout.reach(span);
+    let own = scene.marks.iter().filter(|mark| mark.who == span.who);
+    let mut stops: Vec<_> = own.map(|mark| layout.x(mark.at)).collect();
+    stops.extend([from, to]);
+    stops.retain(|x| (from..=to).contains(x));
+    stops.sort_by(f64::total_cmp);
+    let pieces = stops.windows(2).map(|ends| (ends[1] - ends[0], (ends[0] + ends[1]) / 2.0));
+    let (width, x) = pieces.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let fits = !span.label.is_empty() && text_width(&span.label) + 4.0 < width;
+    fits.then_some(Point { x, y: layout.y(span.who) + 3.8 })
+}

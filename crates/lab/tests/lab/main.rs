@@ -1,0 +1,7 @@
+//! All integration tests of the crate in one binary, which is linked once.
+
+mod any_script;
+mod language;
+mod pictures;
+mod reply;
+mod scripts;
