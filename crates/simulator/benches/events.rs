@@ -1,8 +1,8 @@
 //! Events per second, beside what the bare wheel does in the same run; memory per process.
 //!
 //! `cargo bench -p mutua-simulator` runs it; words after `--` choose lines, such as `raymond
-//! 1000000 think`. Timing is printed, not asserted. It is that of the processor's time of the one
-//! thread, so that what else the machine does hardly counts.
+//! 1000000 think`. Timing is printed, not asserted. It is the processor time of this thread, which
+//! other load on the machine hardly changes.
 
 use std::{env, fs, hint::black_box};
 
@@ -37,8 +37,8 @@ fn processor_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Saturated: everyone waits, few messages are under way. Think: everyone has a request planned, at
-/// a rate of about one per time inside, so the wheel is full.
+/// Saturated: all processes wait, few messages are in transit. Think: every process has a request
+/// planned, at a rate of about one per hold time, so the wheel is full.
 fn workload(load: &str, nodes: u32) -> Workload {
     let hold = Distribution::Constant(LATENCY);
     match load {

@@ -1,11 +1,14 @@
-//! What must hold, looked at all the time.
+//! The properties, checked at every event of a run.
 
 use std::collections::BTreeMap;
 
-use mutua_algorithms::{Claim, Fence, NodeId};
+use mutua_algorithms::{
+    Claim, FencingToken, NodeId,
+    properties::{Bypass, Fencing, Ordering},
+};
 use serde::Serialize;
 
-use crate::{bypass::Bypass, ordering::Ordering, world::Client};
+use crate::world::Client;
 
 /// How many violations of each property are described; all are counted.
 const KEPT: u64 = 5;
@@ -13,21 +16,21 @@ const KEPT: u64 = 5;
 /// A property that did not hold.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Violation {
-    /// Which property.
+    /// The property.
     pub property: Claim,
-    /// In the run of which seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// When, in nanoseconds of virtual time.
+    /// The virtual time, in nanoseconds.
     pub at: u64,
-    /// At which event of the run.
+    /// The number of the event in the run.
     pub event: u64,
-    /// At whose step.
+    /// The process whose step violated it.
     pub node: u32,
-    /// What was seen.
+    /// The evidence, as a sentence without its end.
     pub what: String,
 }
 
-/// When and where something is looked at.
+/// The time and the process of a check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) at: u64,
@@ -35,36 +38,36 @@ pub(crate) struct Place {
     pub(crate) node: NodeId,
 }
 
-/// EM1, the fence, and where they are wanted EM3 and bounded bypass, each in a constant number of
-/// steps per event (EM3: in N).
+/// The checks of mutual exclusion (EM1) and fencing, and where they are wanted of ordering (EM3)
+/// and bounded bypass. Each takes a constant number of steps per event; ordering takes N.
 #[derive(Debug)]
 pub(crate) struct Checks {
     seed: u64,
-    /// How many are inside.
-    pub(crate) inside: u32,
-    /// How many have asked and wait.
+    /// How many processes are in the critical section.
+    pub(crate) in_cs: u32,
+    /// How many processes are waiting.
     pub(crate) waiting: u32,
-    occupant: Option<NodeId>,
-    last_fence: Option<Fence>,
+    last_entered: Option<NodeId>,
+    fencing: Fencing,
     pub(crate) ordering: Option<Ordering>,
     pub(crate) bypass: Option<Bypass>,
-    /// What counts as a violation if it does not hold.
+    /// The properties of which a violation counts.
     judged: Vec<Claim>,
-    /// Of what is judged, what did not hold.
+    /// Violations of judged properties.
     pub(crate) violations: Findings,
-    /// Of what is only looked at, what did not hold.
+    /// Violations of properties that are checked but neither claimed nor judged.
     pub(crate) unclaimed: Findings,
-    /// Requests that were granted before one that had happened before them.
+    /// Requests granted before a request that happened before them.
     pub(crate) overtakings: u64,
 }
 
-/// What did not hold.
+/// Violations found in a run.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// The first few of each property.
     pub(crate) list: Vec<Violation>,
     pub(crate) count: u64,
-    /// How often each property did not hold, by its name.
+    /// How often each property was violated, by its name.
     pub(crate) by_property: BTreeMap<&'static str, u64>,
     /// How many of the list have been written to the trace.
     recorded: usize,
@@ -80,7 +83,7 @@ impl Findings {
         }
     }
 
-    /// Those that have come since the last time.
+    /// The violations found since the last call.
     pub(crate) fn fresh(&mut self) -> &[Violation] {
         let since = std::mem::replace(&mut self.recorded, self.list.len());
         &self.list[since..]
@@ -96,10 +99,10 @@ impl Checks {
     ) -> Self {
         Self {
             seed,
-            inside: 0,
+            in_cs: 0,
             waiting: 0,
-            occupant: None,
-            last_fence: None,
+            last_entered: None,
+            fencing: Fencing::default(),
             ordering,
             bypass,
             judged,
@@ -109,94 +112,95 @@ impl Checks {
         }
     }
 
-    pub(crate) fn asks(&mut self, node: NodeId) {
+    pub(crate) fn requests(&mut self, node: NodeId) {
         self.waiting += 1;
         if let Some(ordering) = &mut self.ordering {
-            ordering.asks(node);
+            ordering.request(node);
         }
         if let Some(bypass) = &mut self.bypass {
-            bypass.asks(node);
+            bypass.request(node);
         }
     }
 
-    /// Everything that it sends to ask is under way.
-    pub(crate) fn has_asked(&mut self, node: NodeId) {
+    /// Everything that a process sends to request is in transit.
+    pub(crate) fn has_requested(&mut self, node: NodeId) {
         if let Some(bypass) = &mut self.bypass {
-            bypass.has_asked(node);
+            bypass.requested(node);
         }
     }
 
-    /// A message of this process is put at a place in the wheel.
-    pub(crate) fn sends(&mut self, from: NodeId, place: usize) {
+    /// A message of this process is put into a slot of the wheel.
+    pub(crate) fn sends(&mut self, from: NodeId, slot: usize) {
         if let Some(ordering) = &mut self.ordering {
-            ordering.sends(from, place);
+            ordering.send(from, slot);
         }
         if let Some(bypass) = &mut self.bypass {
-            bypass.sends(from, place);
+            bypass.send(from, slot);
         }
     }
 
-    /// The message of this place arrives.
-    pub(crate) fn receives(&mut self, to: NodeId, place: usize) {
+    /// The message of this slot arrives.
+    pub(crate) fn receives(&mut self, to: NodeId, slot: usize) {
         if let Some(ordering) = &mut self.ordering {
-            ordering.receives(to, place);
+            ordering.receive(to, slot);
         }
         if let Some(bypass) = &mut self.bypass {
-            bypass.receives(place);
+            bypass.receive(slot);
         }
     }
 
-    /// A message of this process is lost on its way.
-    pub(crate) fn loses(&mut self, from: NodeId) {
+    /// A message of this process is dropped.
+    pub(crate) fn drops(&mut self, from: NodeId) {
         if let Some(bypass) = &mut self.bypass {
-            bypass.loses(from);
+            bypass.lose(from);
         }
     }
 
-    pub(crate) fn enters(&mut self, place: Place, fence: Fence) {
+    pub(crate) fn enters(&mut self, place: Place, fence: FencingToken) {
         let node = place.node;
         self.waiting -= 1;
-        self.inside += 1;
-        if self.inside > 1 {
-            let other = self.occupant.map_or_else(String::new, |other| format!("{other} and "));
-            let count = self.inside;
-            self.violation(Claim::Safety, place, format!("{count} inside: {other}{node}"));
+        self.in_cs += 1;
+        if self.in_cs > 1 {
+            let other = self.last_entered.map_or_else(String::new, |other| format!("{other} and "));
+            let count = self.in_cs;
+            let what = format!("{count} in the critical section: {other}{node}");
+            self.violation(Claim::MutualExclusion, place, what);
         }
-        self.occupant = Some(node);
-        if let Some(last) = self.last_fence.filter(|&last| fence <= last) {
-            self.violation(Claim::Fence, place, format!("fence {fence} after fence {last}"));
+        self.last_entered = Some(node);
+        if let Some(last) = self.fencing.enter(fence) {
+            let what = format!("fencing token {fence} after {last}");
+            self.violation(Claim::Fencing, place, what);
         }
-        self.last_fence = self.last_fence.max(Some(fence));
-        if let Some(overtaken) = self.ordering.as_mut().and_then(|order| order.enters(node)) {
+        if let Some(overtaken) = self.ordering.as_mut().and_then(|order| order.enter(node)) {
             self.overtakings += 1;
-            let what = format!("{node} enters past {overtaken}, whose request came before");
+            let what = format!("{node} enters before {overtaken}, whose request happened before");
             self.violation(Claim::Ordering, place, what);
         }
-        if let Some(passed) = self.bypass.as_mut().and_then(|bypass| bypass.enters(node)) {
-            let what = format!("{node} enters a second time past {passed}, whose request is known");
+        if let Some(passed) = self.bypass.as_mut().and_then(|bypass| bypass.enter(node)) {
+            let what = format!("{node} enters twice before {passed}, whose request has arrived");
             self.violation(Claim::BoundedBypass, place, what);
         }
     }
 
-    pub(crate) fn leaves(&mut self) {
-        self.inside -= 1;
-        if self.inside == 0 {
-            self.occupant = None;
+    pub(crate) fn exits(&mut self) {
+        self.in_cs -= 1;
+        if self.in_cs == 0 {
+            self.last_entered = None;
         }
     }
 
-    /// A process goes down, whatever its client was doing.
+    /// A process crashes, in whatever phase its client is.
     pub(crate) fn crashes(&mut self, node: NodeId, client: &Client) {
         match client.phase {
-            mutua_algorithms::Phase::Outside => {}
+            mutua_algorithms::Phase::Idle => {}
             mutua_algorithms::Phase::Requesting => self.waiting -= 1,
-            mutua_algorithms::Phase::Inside => self.leaves(),
+            mutua_algorithms::Phase::InCs => self.exits(),
         }
         if let Some(ordering) = &mut self.ordering {
-            ordering.closes(node);
+            ordering.crash(node);
         }
         if let Some(bypass) = &mut self.bypass {
-            bypass.closes(node);
+            bypass.crash(node);
         }
     }
 

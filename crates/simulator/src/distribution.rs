@@ -1,4 +1,4 @@
-//! How long things take.
+//! Distributions of durations.
 
 use crate::{Random, random::exp};
 
@@ -7,23 +7,23 @@ use crate::{Random, random::exp};
 pub enum Distribution {
     /// Always the same.
     Constant(u64),
-    /// Anything from the first to the last, equally likely.
+    /// Uniform between two bounds, both included.
     Uniform {
         /// The shortest.
         low: u64,
         /// The longest.
         high: u64,
     },
-    /// Without memory.
+    /// Exponential: memoryless.
     Exponential {
         /// The mean.
         mean: u64,
     },
-    /// Its logarithm is normal: mostly near the median, now and then far above.
+    /// Log-normal: most samples near the median, a few far above it.
     LogNormal {
         /// The mean.
         mean: u64,
-        /// The deviation of the logarithm.
+        /// The standard deviation of the logarithm.
         sigma: f64,
     },
 }
@@ -53,7 +53,8 @@ impl Distribution {
         }
     }
 
-    /// The longest, or for those without one what is exceeded less than once in a million times.
+    /// The longest duration; for an unbounded distribution one that fewer than one sample in a
+    /// million exceeds.
     pub fn bound(&self) -> u64 {
         match *self {
             Self::Constant(value) => value,
@@ -82,27 +83,31 @@ impl Distribution {
         }
     }
 
-    /// What is wrong with its parameters, if anything.
+    /// The error in its parameters, if there is one.
     pub fn fault(&self) -> Option<String> {
         match *self {
             Self::Uniform { low, high } if low > high => {
-                Some(format!("from {low}ns to {high}ns: the first must not be the longer one"))
+                Some(format!("invalid range {low}ns..{high}ns: give the shorter duration first"))
             }
             Self::LogNormal { sigma, .. } if !(0.0..=5.0).contains(&sigma) => {
-                Some(format!("a log-normal deviation of {sigma}; it must be from 0 to 5"))
+                Some(format!("invalid log-normal deviation `{sigma}`: use 0 to 5"))
             }
-            Self::Constant(_)
-            | Self::Uniform { .. }
-            | Self::Exponential { .. }
-            | Self::LogNormal { .. } => None,
+            Self::Constant(time)
+            | Self::Uniform { high: time, .. }
+            | Self::Exponential { mean: time }
+            | Self::LogNormal { mean: time, .. } => (time > LONGEST).then(|| {
+                format!("invalid duration {time}ns: virtual time has at most {LONGEST}ns")
+            }),
         }
     }
 }
 
-/// To the nearest nanosecond; what is longer than 146 years is cut.
+/// The longest duration: 146 years. Two of them fit the virtual clock.
+const LONGEST: u64 = 1 << 62;
+
+/// Rounds to the nearest nanosecond, at most the longest duration.
 fn rounded(value: f64) -> u64 {
-    const LONGEST: f64 = (1u64 << 62) as f64;
-    value.clamp(0.0, LONGEST).round() as u64
+    value.clamp(0.0, LONGEST as f64).round() as u64
 }
 
 #[cfg(test)]
@@ -110,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_have_the_mean_and_keep_the_bound() {
+    fn samples_have_the_mean_and_stay_below_the_bound() {
         let distributions = [
             Distribution::Constant(1000),
             Distribution::Uniform { low: 500, high: 1500 },

@@ -1,136 +1,103 @@
-//! What an election should cost, and how long it should take.
+//! The expected cost and duration of an election: the algorithm's formulas, evaluated.
 
-use mutua_algorithms::NodeId;
+use mutua_algorithms::{Circumstances, Cost, Formula, NodeId, Parameters, registry};
 
-use crate::{Distribution, ElectionPlan, Expected, Latency, Meaning};
+use crate::{Distribution, ElectionPlan, Expected, Latency};
 
-/// What theory says of an election; nothing where it does not know, or where something fails while
-/// it is on.
+/// The expected figures of an election; none where no formula applies, or where something fails
+/// during the election.
 #[derive(Clone, Debug, Default)]
 pub struct ElectionTheory {
-    /// How many messages it takes.
+    /// Messages until it is over.
     pub messages: Option<Expected>,
-    /// From the first start until the last process alive knows who is elected, in latencies. Where
-    /// processes wait for timeouts it depends on those.
+    /// From the first start until the last process that is up knows the coordinator, in latencies;
+    /// none where it depends on timeouts.
     pub turnaround: Option<Expected>,
 }
 
-/// What theory says of the election of this name.
+/// The expected figures of the election of this name.
 pub fn election_theory(name: &str, plan: &ElectionPlan) -> ElectionTheory {
+    known(name, plan).unwrap_or_default()
+}
+
+fn known(name: &str, plan: &ElectionPlan) -> Option<ElectionTheory> {
+    let costs = &registry::about(name)?.costs;
+    let ids = (0..plan.setup.nodes).map(NodeId);
+    let up: Vec<_> = ids.filter(|id| !plan.setup.crashed.contains(id)).collect();
+    if !is_faultless(plan) || plan.setup.nodes < 2 {
+        return None;
+    }
+    let circumstances = Circumstances {
+        nodes: plan.setup.nodes,
+        up: &up,
+        starters: &plan.starters,
+        falls: falls(plan),
+        is_steady: is_steady(plan),
+    };
+    let case = costs.elections.iter().find(|case| (case.when)(&circumstances))?;
+    let parameters = Parameters {
+        up: up.len() as f64,
+        below: circumstances.below().map_or(f64::NAN, |below| below as f64),
+        ..Parameters::new(f64::from(plan.setup.nodes))
+    };
+    let turnaround = expected(&case.turnaround, &parameters);
+    Some(ElectionTheory {
+        messages: expected(&case.messages, &parameters),
+        turnaround: turnaround.filter(|_| is_steady(plan)),
+    })
+}
+
+fn expected(cost: &Cost, parameters: &Parameters) -> Option<Expected> {
+    let (formula, meaning) = (cost.formula()?, cost.meaning()?);
+    let value = formula.value(parameters)?;
+    Some(Expected { value, meaning, formula: in_all(formula, cost.text(), parameters) })
+}
+
+/// The text of a formula in M, the processes that are up, rewritten in N, all processes: `3M-1` is
+/// `3N-4` where one process is down.
+fn in_all(formula: Formula, text: String, parameters: &Parameters) -> String {
+    let down = parameters.nodes - parameters.up;
+    if !formula.mentions("M") || down == 0.0 {
+        return text.replace('M', "N");
+    }
+    let at = |up: f64, below: f64| formula.value(&Parameters { up, below, ..*parameters });
+    let (Some(zero), Some(one), Some(two)) = (at(0.0, 0.0), at(1.0, 0.0), at(2.0, 0.0)) else {
+        return text;
+    };
+    let rounds = one - zero;
+    if two - one != rounds {
+        return format!("{text}, M being up");
+    }
+    let of_all = match zero - rounds * down {
+        0.0 => format!("{rounds}N"),
+        more => format!("{rounds}N{more:+}"),
+    };
+    // The terms after the sum's first two do not depend on M.
+    let rest = formula.text().find(['s']).map_or("", |index| &formula.text()[index - 1..]);
+    text.replace(formula.text(), &format!("{of_all}{rest}"))
+}
+
+fn is_faultless(plan: &ElectionPlan) -> bool {
     let network = &plan.network;
-    let faultless = network.loss == 0.0
+    network.loss == 0.0
         && network.duplication == 0.0
         && network.partitions.is_empty()
         && network.outages.is_empty()
+        && network.mean_latency() != 0.0
         && plan.transmission.is_none()
-        && plan.handling.is_none();
-    if !faultless || network.mean_latency() == 0.0 || plan.setup.nodes < 2 {
-        return ElectionTheory::default();
-    }
-    match name {
-        "chang-roberts" => chang_roberts(plan),
-        "bully" => ElectionTheory { messages: bully(plan), turnaround: None },
-        _ => ElectionTheory::default(),
-    }
+        && plan.handling.is_none()
 }
 
-/// An id goes on until a higher one stops it; the winner's goes round, and then the announcement,
-/// the last message of which tells the winner what it knows already.
-fn chang_roberts(plan: &ElectionPlan) -> ElectionTheory {
-    let falls = match &plan.setup.ring {
-        None => false,
-        Some(order) if order.is_sorted() => false,
-        Some(order) if order.is_sorted_by(|a, b| a > b) => true,
-        Some(_) => return ElectionTheory::default(),
-    };
-    let up: Vec<_> = alive(plan).collect();
-    if up.len() < 2 {
-        return ElectionTheory::default();
+/// Whether the ids fall round the ring; none if they neither rise nor fall.
+fn falls(plan: &ElectionPlan) -> Option<bool> {
+    match &plan.setup.ring {
+        None => Some(false),
+        Some(order) if order.is_sorted() => Some(false),
+        Some(order) if order.is_sorted_by(|a, b| a > b) => Some(true),
+        Some(_) => None,
     }
-    let ring = Ring { nodes: plan.setup.nodes.into(), up: up.len() as i64 };
-    let (messages, turnaround) = match plan.starters.as_slice() {
-        [starter] => match up.iter().position(|id| id == starter) {
-            // One message after the other.
-            Some(below) => {
-                let below = below as i64;
-                (ring.one_starts(below, falls, 0), ring.one_starts(below, falls, 1))
-            }
-            None => return ElectionTheory::default(),
-        },
-        starters if starters != up => return ElectionTheory::default(),
-        // Each id but the highest is stopped by the next process; only the highest goes round.
-        _ if !falls => (ring.rounds(3, 1), ring.rounds(2, 1)),
-        _ => (ring.worst(), ring.rounds(2, 1)),
-    };
-    let turnaround = Some(turnaround).filter(|_| is_steady(plan));
-    ElectionTheory { messages: Some(messages), turnaround }
-}
-
-/// A ring of N processes that is closed over those that are down.
-struct Ring {
-    nodes: i64,
-    up: i64,
-}
-
-impl Ring {
-    /// So often round, less so many messages, as a formula in N.
-    fn rounds(&self, rounds: i64, less: i64) -> Expected {
-        let formula = match rounds * (self.nodes - self.up) + less {
-            0 => format!("{rounds}N"),
-            less if less < 0 => format!("{rounds}N+{}", -less),
-            less => format!("{rounds}N-{less}"),
-        };
-        exact(rounds * self.up - less, formula)
-    }
-
-    /// One starts that is above so many: its id comes to the highest, whose id goes round. The last
-    /// messages are left out.
-    fn one_starts(&self, below: i64, falls: bool, left_out: i64) -> Expected {
-        let (shared, sign) = match falls {
-            _ if below == self.up - 1 => return self.rounds(2, left_out),
-            false => (self.rounds(3, 1 + left_out), "-"),
-            true => (self.rounds(2, left_out - 1), "+"),
-        };
-        if below == 0 {
-            return shared;
-        }
-        let value = shared.value as i64 + if falls { below } else { -below };
-        exact(value, format!("{}{sign}s, s below the starter", shared.formula))
-    }
-
-    /// All start, and each id comes past all lower ones.
-    fn worst(&self) -> Expected {
-        let formula = if self.up == self.nodes { "N(N+3)/2" } else { "M(M+3)/2, M being up" };
-        exact(self.up * (self.up + 3) / 2, formula.to_owned())
-    }
-}
-
-/// With only the highest down: everyone from the lowest starter up asks all above and is answered
-/// by those that are up, and the new coordinator tells all but itself and the dead one.
-fn bully(plan: &ElectionPlan) -> Option<Expected> {
-    let highest = NodeId(plan.setup.nodes - 1);
-    let starter = *plan.starters.iter().min()?;
-    if !is_steady(plan) || plan.setup.crashed != [highest] || plan.starters.contains(&highest) {
-        return None;
-    }
-    let nodes = i64::from(plan.setup.nodes);
-    let above = nodes - 1 - i64::from(starter.0);
-    let formula = match (starter.0, above) {
-        (_, 1) => "N-1",
-        (0, _) => "N^2-N-1",
-        _ => "(N-1-s)^2 + N-2, s starting",
-    };
-    Some(exact(above * above + nodes - 2, formula.to_owned()))
-}
-
-fn alive(plan: &ElectionPlan) -> impl Iterator<Item = NodeId> {
-    (0..plan.setup.nodes).map(NodeId).filter(|id| !plan.setup.crashed.contains(id))
 }
 
 fn is_steady(plan: &ElectionPlan) -> bool {
     matches!(plan.network.latency, Latency::Everywhere(Distribution::Constant(_)))
-}
-
-fn exact(value: i64, formula: String) -> Expected {
-    Expected { value: value as f64, meaning: Meaning::Exact, formula }
 }

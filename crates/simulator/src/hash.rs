@@ -1,4 +1,6 @@
-//! One number for a whole run: equal runs have equal ones.
+//! One number for a whole run: equal runs have equal numbers.
+
+use mutua_algorithms::split_mix::GOLDEN;
 
 /// A hash over the events of a run, each as four words of fixed width.
 #[derive(Clone, Copy, Debug)]
@@ -9,10 +11,10 @@ impl TraceHash {
         Self(0x6d75_7475_6121_0001)
     }
 
-    /// Takes in one event.
+    /// Adds an event.
     pub(crate) fn add(&mut self, event: [u64; 4]) {
         for word in event {
-            self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(GOLDEN);
         }
     }
 
@@ -23,7 +25,8 @@ impl TraceHash {
     }
 }
 
-/// One number for several runs, from the texts of theirs in order; that of a single run is its own.
+/// One number for several runs, from the texts of their hashes in order; a single run keeps its
+/// own.
 pub fn combined<'a>(hashes: impl IntoIterator<Item = &'a str>) -> String {
     let hashes: Vec<_> = hashes.into_iter().collect();
     if let [single] = hashes.as_slice() {

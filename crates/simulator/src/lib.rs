@@ -1,28 +1,28 @@
 //! Simulation of the algorithms: discrete events in virtual time, the same for the same seed.
 //!
-//! A [`Plan`] says what to simulate: a system, a [`Network`], a [`Workload`]. A [`Simulation`] of
-//! one algorithm plays it and gives a [`Report`]; [`simulate`] chooses the algorithm by name. The
+//! A [`Plan`] describes a run: a system, a [`Network`], a [`Workload`]. A [`Simulation`] of one
+//! algorithm runs it and returns a [`Report`]; [`simulate`] chooses the algorithm by name. The
 //! state machines are those that run between real machines; nothing is re-implemented here.
 
+mod app_messages;
 mod batches;
-mod bypass;
 mod checks;
 mod distribution;
 mod election;
 mod election_theory;
+mod event;
 mod hash;
 mod histogram;
 mod measures;
 mod network;
-mod ordering;
 mod random;
 mod recorder;
+mod repair;
 mod report;
 mod ring;
 mod shrink;
 mod simulation;
 mod statistics;
-mod tells;
 mod theory;
 mod wheel;
 mod workload;
@@ -34,31 +34,33 @@ pub use election::{ElectionPlan, ElectionReport, ElectionRun};
 pub use election_theory::{ElectionTheory, election_theory};
 pub use hash::combined;
 pub use histogram::{Histogram, Quantiles};
-pub use network::{Latency, Network, Outage, Partition, Regions};
+pub use mutua_algorithms::Meaning;
+pub use network::{Latency, Network, Outage, Partition, Regions, RegionsError};
 pub use random::Random;
 pub use recorder::Recorder;
+pub use repair::{ByPurpose, ChosenCrash, Detector, RepairPlan, RepairReport, Repaired, Victim};
 pub use report::{NodeReport, Report};
 pub use ring::{RingPlan, RingReport, settle};
 pub use shrink::{Shrunk, shrink};
 pub use simulation::{Plan, Simulation};
 pub use statistics::Interval;
-pub use theory::{Expected, Meaning, Theory, TheoryLoad, theory};
+pub use theory::{Expected, Theory, TheoryLoad, theory, theory_of};
 pub use wheel::Wheel;
-pub use workload::{Load, Who, Wish, Workload};
+pub use workload::{Load, ScriptedRequest, Who, Workload};
 
 use mutua_algorithms::{Election, Mutex, Start, StartError, registry};
 
-/// Makes the one who writes a run down, from the algorithm's name and how the system starts.
+/// Makes the recorder of a run from the algorithm's name and the system's start.
 pub type MakeRecorder<'a> = &'a dyn Fn(&'static str, &Start) -> Recorder;
 
 /// Simulates the mutual exclusion algorithm of this name from the beginning to the end; none if
-/// there is no such algorithm.
+/// no such algorithm is known.
 pub fn simulate(name: &str, plan: &Plan) -> Option<Result<Report, StartError>> {
     simulate_watched(name, plan, None, &mut |_, _| {})
 }
 
-/// The same, written down by a recorder and watched by `progress`, which is told when the system is
-/// there, and then now and then, which share is done and how many events there were.
+/// The same, recorded and with progress reports: `progress` gets the share that is done and the
+/// number of events so far, first when the system has been built, then every 2^18 events.
 pub fn simulate_watched(
     name: &str,
     plan: &Plan,
@@ -68,14 +70,24 @@ pub fn simulate_watched(
     registry::visit_mutex(name, Simulate { plan, recorder, progress })
 }
 
-/// Simulates the election of this name from the beginning to the end; none if there is no such
-/// algorithm.
+/// Simulates the election of this name from the beginning to the end; none if no such algorithm is
+/// known.
 pub fn elect(
     name: &str,
     plan: &ElectionPlan,
     recorder: Option<MakeRecorder<'_>>,
 ) -> Option<Result<ElectionReport, StartError>> {
     registry::visit_election(name, Elect { plan, recorder })
+}
+
+/// Simulates the mutual exclusion algorithm of this name with the generic repair from the beginning
+/// to the end; none if no such algorithm is known.
+pub fn simulate_repaired(
+    name: &str,
+    plan: &RepairPlan,
+    recorder: Option<MakeRecorder<'_>>,
+) -> Option<Result<RepairReport, StartError>> {
+    registry::visit_mutex(name, SimulateRepaired { plan, recorder })
 }
 
 /// Events between two reports of progress.
@@ -98,7 +110,7 @@ impl registry::MutexVisitor for Simulate<'_> {
         while simulation.run(SLICE) {
             (self.progress)(simulation.progress(), simulation.events());
         }
-        Ok(simulation.report())
+        simulation.error().map_or_else(|| Ok(simulation.report()), Err)
     }
 }
 
@@ -115,5 +127,20 @@ impl registry::ElectionVisitor for Elect<'_> {
             self.recorder.map(|make| make(E::ABOUT.name, start))
         })?;
         Ok(run.run_to_end())
+    }
+}
+
+struct SimulateRepaired<'a> {
+    plan: &'a RepairPlan,
+    recorder: Option<MakeRecorder<'a>>,
+}
+
+impl registry::MutexVisitor for SimulateRepaired<'_> {
+    type Output = Result<RepairReport, StartError>;
+
+    fn visit<M: Mutex>(self) -> Self::Output {
+        repair::run::<M>(self.plan.clone(), |start| {
+            self.recorder.map(|make| make(M::ABOUT.name, start))
+        })
     }
 }

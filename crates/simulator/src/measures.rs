@@ -1,15 +1,16 @@
-//! What is counted while a run is measured.
+//! The counters of a run.
 
 use mutua_algorithms::{Message, Time};
 
-use crate::{Histogram, hash::TraceHash};
+use crate::{Histogram, hash::TraceHash, histogram::Total};
 
-/// Of every kind so many messages are weighed; of the rest one in [`WEIGHED_OF`].
+/// The first so many messages of each kind are encoded to learn their length; after that one in
+/// [`WEIGHED_OF`].
 const WEIGHED_FIRST: u64 = 512;
 const WEIGHED_OF: u64 = 61;
 
-/// The counters of a run. Only what falls into the measured time is counted, but for `events`,
-/// `entries_in_all` and the hash.
+/// The counters of a run. All but `events`, `entries_in_all` and the hash count only while the run
+/// is measured: not during the warm-up, and not while it drains.
 #[derive(Debug)]
 pub(crate) struct Measures {
     pub(crate) open: bool,
@@ -17,7 +18,7 @@ pub(crate) struct Measures {
     pub(crate) closed_at: u64,
     pub(crate) entries: u64,
     pub(crate) entries_in_all: u64,
-    /// Of them, those before the measured time.
+    /// Of them, those of the warm-up.
     pub(crate) entries_before: u64,
     pub(crate) events: u64,
     pub(crate) messages: u64,
@@ -25,20 +26,20 @@ pub(crate) struct Measures {
     /// Messages from one region to another.
     pub(crate) far: u64,
     pub(crate) kinds: Vec<KindCount>,
-    pub(crate) client_delay: Histogram,
-    pub(crate) sync_delay: Histogram,
+    pub(crate) client_delay: Total,
+    pub(crate) sync_delay: Total,
     pub(crate) waiting: Histogram,
     pub(crate) response: Histogram,
     pub(crate) max_bypass: u64,
-    pub(crate) time_inside: u64,
+    pub(crate) time_in_cs: u64,
     pub(crate) nonsense: u64,
     pub(crate) lost: u64,
     /// Messages of the application.
-    pub(crate) tells: u64,
+    pub(crate) app_messages: u64,
     pub(crate) hash: TraceHash,
 }
 
-/// How often a kind of message was sent, and how long it was.
+/// How often a kind of message was sent, and its length in bytes.
 #[derive(Debug)]
 pub(crate) struct KindCount {
     pub(crate) name: &'static str,
@@ -48,7 +49,7 @@ pub(crate) struct KindCount {
 }
 
 impl KindCount {
-    /// The bytes of all of them, by the mean of those that were weighed.
+    /// The bytes of all of them, estimated from the mean of those that were encoded.
     pub(crate) fn total_bytes(&self) -> f64 {
         if self.weighed == 0 {
             return 0.0;
@@ -71,15 +72,15 @@ impl Measures {
             multicasts: 0,
             far: 0,
             kinds: Vec::new(),
-            client_delay: Histogram::default(),
-            sync_delay: Histogram::default(),
+            client_delay: Total::default(),
+            sync_delay: Total::default(),
             waiting: Histogram::default(),
             response: Histogram::default(),
             max_bypass: 0,
-            time_inside: 0,
+            time_in_cs: 0,
             nonsense: 0,
             lost: 0,
-            tells: 0,
+            app_messages: 0,
             hash: TraceHash::new(),
         }
     }
@@ -97,22 +98,22 @@ impl Measures {
         }
     }
 
-    /// A message goes to so many at once; the number of its kind.
+    /// Counts a message to so many recipients and returns the number of its kind.
     pub(crate) fn sends<M: Message>(&mut self, message: &M, clock: Time, recipients: usize) -> u8 {
-        let place = self.kind(message.kind());
+        let index = self.kind(message.kind());
         if !self.open {
-            return place as u8;
+            return index as u8;
         }
         let recipients = recipients as u64;
         self.messages += recipients;
         self.multicasts += 1;
-        let kind = &mut self.kinds[place];
+        let kind = &mut self.kinds[index];
         kind.count += recipients;
         if kind.weighed < WEIGHED_FIRST || kind.count.is_multiple_of(WEIGHED_OF) {
             kind.weighed += 1;
             kind.bytes += length(message, clock);
         }
-        place as u8
+        index as u8
     }
 
     /// The bytes of all messages.
@@ -121,26 +122,26 @@ impl Measures {
         self.kinds.iter().fold(0.0, |sum, kind| sum + kind.total_bytes())
     }
 
-    /// The number of a kind, in the order in which they were first seen.
+    /// The number of a kind, by order of first appearance.
     fn kind(&mut self, name: &'static str) -> usize {
-        // The text of a kind is nearly always at the same address; comparing it is the exception.
+        // A kind's text is nearly always at the same address, so the texts are rarely compared.
         let same = |known: &KindCount| std::ptr::eq(known.name, name) || known.name == name;
-        if let Some(place) = self.kinds.iter().position(same) {
-            return place;
+        if let Some(index) = self.kinds.iter().position(same) {
+            return index;
         }
         self.kinds.push(KindCount { name, count: 0, weighed: 0, bytes: 0 });
         self.kinds.len() - 1
     }
 
-    /// Takes an event into the hash, and counts it.
+    /// Counts an event and adds it to the hash.
     pub(crate) fn event(&mut self, event: [u64; 4]) {
         self.events += 1;
         self.hash.add(event);
     }
 }
 
-/// The bytes of a message and the clock that goes with it, as a node encodes them; the frame around
-/// them is not the algorithm's.
+/// The bytes of a message with its clock reading, as a node encodes them; the frame around them is
+/// the node's and not counted.
 fn length<M: Message>(message: &M, clock: Time) -> u64 {
     postcard::experimental::serialized_size(&(message, clock))
         .expect("a message of plain data can be encoded") as u64

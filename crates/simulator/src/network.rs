@@ -1,4 +1,4 @@
-//! The network: how long messages take, and what becomes of them.
+//! The network: latencies, links, faults.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use crate::{Distribution, Random};
 /// A network and its faults.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// How long a message is under way.
+    /// The latency of messages.
     pub latency: Latency,
     /// Whether a link keeps the order of its messages.
     pub fifo: bool,
-    /// How much longer a message takes that only keeps things going.
+    /// The extra delay of a lazy message, such as an idle token.
     pub pace: u64,
-    /// The probability that a message is lost.
+    /// The probability that a message is dropped.
     pub loss: f64,
-    /// The probability that a message arrives twice.
+    /// The probability that a message is duplicated.
     pub duplication: f64,
-    /// When the network is cut in two.
+    /// The partitions of the network, each with its time.
     pub partitions: Vec<Partition>,
-    /// Who is down, and when.
+    /// The outages of processes.
     pub outages: Vec<Outage>,
 }
 
-/// How long messages take.
+/// The latency of messages.
 #[derive(Clone, Debug)]
 pub enum Latency {
-    /// The same between any two.
+    /// The same distribution between any two processes.
     Everywhere(Distribution),
     /// By the regions of sender and receiver; a matrix for single links is a region per process.
     Regions(Regions),
@@ -42,26 +42,46 @@ pub struct Regions {
     between: Vec<Distribution>,
 }
 
-/// A time in which messages between the group and the rest are lost.
+/// A period in which messages between a group and the other processes are dropped.
 #[derive(Clone, Debug)]
 pub struct Partition {
-    /// From when.
+    /// Its begin, in nanoseconds.
     pub from: u64,
-    /// Until when.
+    /// Its end, in nanoseconds.
     pub until: u64,
-    /// Who is on one side.
+    /// The processes on one side.
     pub group: NodeSet,
 }
 
-/// A time in which a process is down. It loses its memory.
+/// A crash of a process, which loses its memory, and its restart.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
-    /// Which process.
+    /// The process.
     pub node: NodeId,
-    /// Since when.
+    /// The time of the crash, in nanoseconds.
     pub from: u64,
-    /// When it is back, if ever.
+    /// The time of the restart; none if it never restarts.
     pub until: Option<u64>,
+}
+
+/// Why regions cannot be made of these sizes and latencies.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegionsError {
+    /// There is not one latency from every region to every region.
+    #[error("{regions} regions need {} latencies, not {given}", regions * regions)]
+    Latencies {
+        /// How many regions there are.
+        regions: usize,
+        /// How many latencies were given.
+        given: usize,
+    },
+    /// A region has no process.
+    #[error("region {region} has no process: give every region at least 1")]
+    Empty {
+        /// Its index, from 0.
+        region: usize,
+    },
 }
 
 impl Network {
@@ -78,21 +98,21 @@ impl Network {
         }
     }
 
-    /// What is wrong with it for so many processes, if anything.
+    /// The error in it for so many processes, if there is one.
     pub fn fault(&self, processes: u32) -> Option<String> {
         for (what, probability) in [("loss", self.loss), ("duplication", self.duplication)] {
             if !(0.0..=1.0).contains(&probability) {
-                return Some(format!("a {what} of {probability}; it must be from 0 to 1"));
+                return Some(format!("invalid {what} `{probability}`: use a number from 0 to 1"));
             }
         }
         if let Some(outage) = self.outages.iter().find(|outage| outage.node.0 >= processes) {
             let (node, last) = (outage.node, processes - 1);
-            return Some(format!("process {node} is to crash, but they are 0 to {last}"));
+            return Some(format!("unknown process {node} crashes: the ids are 0 to {last}"));
         }
         let mut cut_off = self.partitions.iter().flat_map(|partition| partition.group.iter());
         if let Some(node) = cut_off.find(|node| node.0 >= processes) {
             let last = processes - 1;
-            return Some(format!("process {node} is to be cut off, but they are 0 to {last}"));
+            return Some(format!("unknown process {node} in a partition: the ids are 0 to {last}"));
         }
         match &self.latency {
             Latency::Everywhere(latency) => latency.fault(),
@@ -108,7 +128,7 @@ impl Network {
         }
     }
 
-    /// A latency that is hardly ever exceeded: what an election takes for T_transmit.
+    /// A latency that is hardly ever exceeded: an election's default for T_transmit.
     pub fn latency_bound(&self) -> u64 {
         match &self.latency {
             Latency::Everywhere(latency) => latency.bound(),
@@ -121,22 +141,21 @@ impl Network {
 
 impl Regions {
     /// Regions of these sizes, the lowest ids in the first, with the latencies from the first
-    /// region to all, from the second to all, and so on; or what is wrong with them.
-    pub fn new(sizes: &[u32], between: Vec<Distribution>) -> Result<Self, String> {
+    /// region to all, from the second to all, and so on.
+    pub fn new(sizes: &[u32], between: Vec<Distribution>) -> Result<Self, RegionsError> {
         let count = sizes.len();
         if between.len() != count * count {
-            let given = between.len();
-            return Err(format!("{count} regions need {} latencies, not {given}", count * count));
+            return Err(RegionsError::Latencies { regions: count, given: between.len() });
         }
         if let Some(empty) = sizes.iter().position(|&size| size == 0) {
-            return Err(format!("region {empty} has no process; give every region at least 1"));
+            return Err(RegionsError::Empty { region: empty });
         }
         let of = (0..).zip(sizes).flat_map(|(region, &size)| (0..size).map(move |_| region));
         Ok(Self { of: of.collect(), count, between })
     }
 
-    /// The region of a process. One more than was described, such as a dedicated coordinator,
-    /// stands in the first.
+    /// The region of a process. An additional process, such as a dedicated coordinator, is in the
+    /// first.
     pub fn of(&self, node: NodeId) -> usize {
         self.of.get(node.index()).map_or(0, |&region| region as usize)
     }
@@ -148,9 +167,11 @@ impl Regions {
 
     fn fault(&self, processes: u32) -> Option<String> {
         let described = self.of.len();
-        // A dedicated coordinator is one more.
+        // A dedicated coordinator is an additional process.
         if described != processes as usize && described + 1 != processes as usize {
-            return Some(format!("regions for {described} processes, but there are {processes}"));
+            return Some(format!(
+                "regions for {described} processes, but the system has {processes}"
+            ));
         }
         self.between.iter().find_map(Distribution::fault)
     }
@@ -172,24 +193,25 @@ impl Regions {
     }
 }
 
-/// A network at work.
+/// The links of a run.
 #[derive(Debug)]
 pub(crate) struct Links {
     network: Network,
     random: Random,
-    /// The latency if every message takes it, none is lost, and order needs no care.
+    /// The latency if it is the same for every message and no message is dropped or reordered.
     plain: Option<u64>,
-    /// When the last message of each link arrives; kept only where a later one could overtake it.
+    /// The arrival of the last message of each link; kept only where a later one could overtake it
+    /// on a FIFO link.
     last: Vec<BTreeMap<u32, u64>>,
-    /// A lazy message goes off when its pace is over, and what is sent meanwhile goes before it,
-    /// unless the algorithm needs the order of sending.
+    /// A lazy message leaves after its pace, and messages sent meanwhile overtake it, unless the
+    /// algorithm needs FIFO links.
     order_matters: bool,
 }
 
-/// When a message arrives.
+/// The arrivals of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fate {
-    Lost,
+    Dropped,
     Once(u64),
     Twice(u64, u64),
 }
@@ -219,12 +241,12 @@ impl Links {
         }
     }
 
-    /// The same for an algorithm that needs no more than this of its links.
+    /// The same for an algorithm with these needs.
     pub(crate) fn for_needs(self, links: mutua_algorithms::Links) -> Self {
         Self { order_matters: links == mutua_algorithms::Links::Fifo, ..self }
     }
 
-    /// Whether these two stand in different regions.
+    /// Whether these two processes are in different regions.
     pub(crate) fn are_apart(&self, from: NodeId, to: NodeId) -> bool {
         match &self.network.latency {
             Latency::Everywhere(_) => false,
@@ -232,17 +254,17 @@ impl Links {
         }
     }
 
-    /// Sends a message off.
+    /// Sends a message.
     pub(crate) fn send(&mut self, now: u64, from: NodeId, to: NodeId, lazy: bool) -> Fate {
         match self.plain {
             Some(latency) => Fate::Once(now + latency),
-            None => self.send_with_care(now, from, to, lazy),
+            None => self.send_drawn(now, from, to, lazy),
         }
     }
 
-    fn send_with_care(&mut self, now: u64, from: NodeId, to: NodeId, lazy: bool) -> Fate {
+    fn send_drawn(&mut self, now: u64, from: NodeId, to: NodeId, lazy: bool) -> Fate {
         if self.is_cut(now, from, to) || self.random.chance(self.network.loss) {
-            return Fate::Lost;
+            return Fate::Dropped;
         }
         let first = self.arrival(now, from, to, lazy);
         if self.random.chance(self.network.duplication) {
@@ -277,8 +299,8 @@ impl Links {
     }
 }
 
-/// Messages that all take the same time cannot overtake each other, so on links that may reorder a
-/// constant latency T stands for anything up to 2T.
+/// Messages of equal latency cannot overtake each other, so on links that may reorder a constant
+/// latency T becomes uniform from 0 to 2T.
 fn spread(latency: Latency) -> Latency {
     let spread_one = |latency: Distribution| match latency {
         Distribution::Constant(value) => Distribution::Uniform { low: 0, high: 2 * value },
@@ -304,7 +326,7 @@ mod tests {
     fn arrivals(network: &Network) -> Vec<u64> {
         let mut links = Links::new(network.clone(), 2, 5);
         let send = |number: u64| match links.send(number * 1000, NodeId(0), NodeId(1), false) {
-            Fate::Lost => 0,
+            Fate::Dropped => 0,
             Fate::Once(at) | Fate::Twice(at, _) => at,
         };
         (0..1000).map(send).collect()
@@ -342,13 +364,13 @@ mod tests {
     }
 
     #[test]
-    fn messages_across_a_partition_are_lost_while_it_lasts() {
+    fn messages_across_a_partition_are_dropped_while_it_lasts() {
         let mut network = Network::new(Distribution::Constant(10));
         let group = [NodeId(0)].into_iter().collect();
         network.partitions.push(Partition { from: 100, until: 200, group });
         let mut links = Links::new(network, 3, 5);
         assert_eq!(links.send(99, NodeId(0), NodeId(1), false), Fate::Once(109));
-        assert_eq!(links.send(100, NodeId(0), NodeId(1), false), Fate::Lost);
+        assert_eq!(links.send(100, NodeId(0), NodeId(1), false), Fate::Dropped);
         assert_eq!(links.send(100, NodeId(1), NodeId(2), false), Fate::Once(110));
         assert_eq!(links.send(200, NodeId(1), NodeId(0), false), Fate::Once(210));
     }

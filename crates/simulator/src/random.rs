@@ -1,5 +1,8 @@
-//! Random numbers that are the same on every machine, in every build, for ever: results are quoted
-//! by seed.
+//! Random numbers that are the same on every machine and in every build, since results are quoted
+//! by seed. Written by hand: crates for random numbers may change their streams between versions,
+//! and every pinned hash depends on this one.
+
+use mutua_algorithms::split_mix;
 
 /// xoshiro256++ by Blackman and Vigna, seeded through SplitMix64.
 #[derive(Clone, Debug)]
@@ -8,11 +11,11 @@ pub struct Random {
 }
 
 impl Random {
-    /// The stream of this name for this seed. Streams of different names are independent, so that
-    /// another network does not change which process asks next.
+    /// The stream of this number for this seed. Streams of different numbers are independent, so
+    /// that another network does not change which process requests next.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut mix = seed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03);
-        Self { state: std::array::from_fn(|_| split_mix(&mut mix)) }
+        Self { state: std::array::from_fn(|_| split_mix::next(&mut mix)) }
     }
 
     /// 64 random bits.
@@ -52,26 +55,18 @@ impl Random {
         }
     }
 
-    /// Puts these in a random order, all orders alike (Fisher and Yates).
+    /// Puts the items into a random order, all orders equally likely (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
-            let place = self.below(last as u64 + 1);
-            items.swap(last, usize::try_from(place).expect("it is below a length"));
+            let index = self.below(last as u64 + 1);
+            items.swap(last, usize::try_from(index).expect("it is below a length"));
         }
     }
 
-    /// True with this probability; nothing is drawn for 0.
+    /// True with this probability; for 0 it draws nothing.
     pub fn chance(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.unit() < probability
     }
-}
-
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut bits = *state;
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 /// The natural logarithm of a positive normal number. The standard library's differs between
@@ -91,7 +86,7 @@ pub(crate) fn ln(x: f64) -> f64 {
     exponent * std::f64::consts::LN_2 + 2.0 * s * series
 }
 
-/// The exponential function, for |x| below 700, by the same rule.
+/// The exponential function, for |x| below 700, likewise from exactly defined operations.
 pub(crate) fn exp(x: f64) -> f64 {
     let halvings = (x / std::f64::consts::LN_2).round();
     let rest = x - halvings * std::f64::consts::LN_2;

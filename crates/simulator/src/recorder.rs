@@ -1,4 +1,4 @@
-//! Writes down what happens, in the trace format.
+//! Records a run in the trace format.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub struct Recorder {
     sink: Box<dyn FnMut(Event)>,
     /// The number of the last message of each process.
     last_id: Vec<u64>,
-    /// The number of the message at each place of the wheel.
+    /// The number of the message in each slot of the wheel.
     carried: Vec<u64>,
 }
 
@@ -32,8 +32,13 @@ impl Recorder {
         Self { header, watch, sink, last_id, carried: Vec::new() }
     }
 
-    /// Something that a process is told, and what it has changed.
-    pub(crate) fn told(
+    /// The names of the processes.
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// An event that a process has handled, with its state after it.
+    pub(crate) fn handled(
         &mut self,
         at: u64,
         who: NodeId,
@@ -46,14 +51,14 @@ impl Recorder {
         (self.sink)(Event { at, who, what, clock, state });
     }
 
-    /// Something that a process does.
+    /// An effect of a process.
     pub(crate) fn does(&mut self, at: u64, who: NodeId, clock: Option<Time>, what: What) {
         let mut event = Event::new(at, who, what);
         event.clock = clock.map(Time::number);
         (self.sink)(event);
     }
 
-    /// Something that happens to a process.
+    /// An event that no process handles, such as a crash or a drop.
     pub(crate) fn happens(&mut self, at: u64, who: NodeId, what: What) {
         if what == What::Crash {
             self.watch.forget(who);
@@ -85,56 +90,61 @@ impl Recorder {
     }
 
     /// A process sends a message of the application.
-    pub(crate) fn tells(&mut self, at: u64, from: NodeId, clock: Time, to: NodeId) {
+    pub(crate) fn sends_app_message(&mut self, at: u64, from: NodeId, clock: Time, to: NodeId) {
         let id = &mut self.last_id[from.index()];
         *id += 1;
         let id = *id;
-        self.does(at, from, Some(clock), What::Tell { to, id });
+        self.does(at, from, Some(clock), What::AppSend { to, id });
     }
 
-    /// The message of the application at this place as it arrives.
-    pub(crate) fn hearing(&self, place: usize, from: NodeId) -> What {
-        What::Heard { from, id: self.carried[place] }
+    /// The arrival of the application's message in this slot.
+    pub(crate) fn app_arrival(&self, slot: usize, from: NodeId) -> What {
+        What::Observed { from, id: self.carried[slot] }
     }
 
-    /// The message of the application with this number is lost: the one at this place, or the one
-    /// sent last.
-    pub(crate) fn loses_told(&mut self, at: u64, from: NodeId, to: NodeId, place: Option<usize>) {
-        let id = place.map_or(self.last_id[from.index()], |place| self.carried[place]);
-        let (kind, fields) = ("tell".into(), mutua_trace::Values::default());
+    /// A message of the application is dropped: the one in this slot, or the one sent last.
+    pub(crate) fn drops_app_message(
+        &mut self,
+        at: u64,
+        from: NodeId,
+        to: NodeId,
+        slot: Option<usize>,
+    ) {
+        let id = slot.map_or(self.last_id[from.index()], |slot| self.carried[slot]);
+        let (kind, fields) = (mutua_trace::APP.into(), mutua_trace::Values::default());
         let message = mutua_trace::Message { id, kind, fields };
         self.happens(at, from, What::Drop { to, message });
     }
 
-    /// The message sent last by this process waits at this place of the wheel.
-    pub(crate) fn goes_to(&mut self, place: usize, from: NodeId) {
-        if self.carried.len() <= place {
-            self.carried.resize(place + 1, 0);
+    /// The message sent last by this process waits in this slot of the wheel.
+    pub(crate) fn goes_to(&mut self, slot: usize, from: NodeId) {
+        if self.carried.len() <= slot {
+            self.carried.resize(slot + 1, 0);
         }
-        self.carried[place] = self.last_id[from.index()];
+        self.carried[slot] = self.last_id[from.index()];
     }
 
-    /// The message at this place as it arrives.
-    pub(crate) fn arrival<M: Message>(&self, place: usize, from: NodeId, message: &M) -> What {
-        let message = mutua_trace::Message::new(self.carried[place], message, &self.header);
+    /// The arrival of the message in this slot.
+    pub(crate) fn arrival<M: Message>(&self, slot: usize, from: NodeId, message: &M) -> What {
+        let message = mutua_trace::Message::new(self.carried[slot], message, &self.header);
         What::Receive { from, message }
     }
 
-    /// The message sent last by `from` is lost.
-    pub(crate) fn loses<M: Message>(&mut self, at: u64, from: NodeId, to: NodeId, message: &M) {
+    /// The message sent last by `from` is dropped.
+    pub(crate) fn drops<M: Message>(&mut self, at: u64, from: NodeId, to: NodeId, message: &M) {
         let message = self.last(from, message);
         self.happens(at, from, What::Drop { to, message });
     }
 
-    /// The message at this place finds its receiver down.
+    /// The message in this slot is dropped, since its receiver is down.
     pub(crate) fn is_undeliverable<M: Message>(
         &mut self,
         at: u64,
-        place: usize,
+        slot: usize,
         (from, to): (NodeId, NodeId),
         message: &M,
     ) {
-        let message = mutua_trace::Message::new(self.carried[place], message, &self.header);
+        let message = mutua_trace::Message::new(self.carried[slot], message, &self.header);
         self.happens(at, from, What::Drop { to, message });
     }
 

@@ -1,4 +1,4 @@
-//! What a run has shown.
+//! The report of a run.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::{
     world::{Client, World},
 };
 
-/// The measures of a run. Delays are in units of the mean latency. Without entries, what is counted
-/// per entry is not a number, and null in JSON.
+/// The measures of a run. Delays are in units of the mean latency. If there were no entries,
+/// figures per entry are not a number, and null in JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The algorithm.
@@ -22,11 +22,15 @@ pub struct Report {
     pub seed: u64,
     /// How many entries were measured.
     pub entries: u64,
-    /// How many entries came before them.
+    /// How many entries the warm-up had.
     pub warm_up: u64,
-    /// How many should have come before them for the system to settle, if they were too many.
+    /// How many entries the warm-up should have had for the system to settle, if it was cut short.
+    /// The figures are then not those of a steady state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsettled_before: Option<u64>,
+    /// How many events such a warm-up would have, estimated from this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settling_events: Option<u64>,
     /// Messages per entry, a multicast counted once per receiver.
     pub messages_per_entry: f64,
     /// Messages per entry, a multicast counted once.
@@ -37,9 +41,10 @@ pub struct Report {
     pub messages_by_kind: BTreeMap<&'static str, f64>,
     /// Bytes per entry: messages and clocks as nodes encode them, without frames.
     pub bytes_per_entry: f64,
-    /// From request to entry where nobody was inside or waiting; the mean.
+    /// From request to entry where no other process was in the critical section or waiting; the
+    /// mean.
     pub client_delay: Option<f64>,
-    /// From one exit to the next entry where somebody waited; the mean.
+    /// From one exit to the next entry where a process waited; the mean.
     pub sync_delay: Option<f64>,
     /// From request to entry.
     pub waiting_time: Option<Quantiles>,
@@ -47,64 +52,64 @@ pub struct Report {
     pub response_time: Option<Quantiles>,
     /// Entries per second of virtual time.
     pub throughput: f64,
-    /// The share of time in which somebody was inside.
+    /// The share of the time in which a process was in the critical section.
     pub utilisation: f64,
-    /// Jain's index of fairness over the entries of those who ask: 1 if all had the same number.
+    /// Jain's index of fairness over the entries of the requesting processes: 1 if all had the same
+    /// number.
     pub jain: f64,
     /// The most entries by others between a request and its own entry.
     pub max_bypass: u64,
     /// Messages of the application.
-    pub tells: u64,
-    /// Requests that were granted before one that had happened before them, where that is looked
-    /// at.
+    pub app_messages: u64,
+    /// Requests granted before a request that happened before them; none where ordering was not
+    /// checked.
     pub overtakings: Option<u64>,
-    /// Messages that made no sense to their receiver.
+    /// Messages that their receivers reported as invalid.
     pub nonsense: u64,
-    /// Messages that were lost.
+    /// Messages that were dropped.
     pub lost: u64,
-    /// What did not hold, the first few of each property.
+    /// Violations, the first few of each property.
     pub violations: Vec<Violation>,
-    /// How much did not hold.
+    /// How many violations there were.
     pub violation_count: u64,
-    /// How often each property did not hold.
+    /// How many violations there were of each property.
     pub violations_by_property: BTreeMap<&'static str, u64>,
-    /// What was looked at and did not hold, but is neither claimed nor judged; the first few of
-    /// each property.
+    /// Violations of properties that were checked but are neither claimed nor judged; the first few
+    /// of each property.
     pub unclaimed: Vec<Violation>,
-    /// How often each of these did not hold.
+    /// How many of these there were of each property.
     pub unclaimed_by_property: BTreeMap<&'static str, u64>,
-    /// Deliveries, requests, leaves and timers fired, those before and after the measured time
-    /// included.
+    /// Deliveries, requests and exits, those of the warm-up and the drain included.
     pub events: u64,
     /// The mean latency, in seconds: the unit of the delays.
     pub mean_latency: f64,
-    /// How long the measured time was, in seconds of virtual time.
+    /// The virtual time that was measured, in seconds.
     pub virtual_seconds: f64,
-    /// Equal for equal runs.
+    /// A hash of all events: equal for equal runs.
     pub trace_hash: String,
     /// The figures of every process.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub per_node: Vec<NodeReport>,
-    /// How many of the entries were of somebody who had found nobody inside or waiting, and was
-    /// not overtaken.
+    /// How many entries were of a request that found the critical section free, with no process
+    /// waiting, and that was not overtaken.
     #[serde(skip)]
     pub found_free: u64,
-    /// From request to entry, in nanoseconds: to be taken together with those of other runs.
+    /// From request to entry, in nanoseconds, to be merged with those of other runs.
     #[serde(skip)]
     pub waiting: Histogram,
     /// From request to exit, in nanoseconds.
     #[serde(skip)]
     pub response: Histogram,
-    /// How sure one can be of this run alone, by the names of the measures: half widths of 95 %
-    /// intervals by batch means. None of a short run.
+    /// Half widths of the 95 % confidence intervals of this run alone, by batch means and by the
+    /// names of the measures; empty for a short run.
     #[serde(skip)]
     pub half_widths: BTreeMap<&'static str, f64>,
 }
 
-/// What a run has shown of one process.
+/// The measures of one process.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct NodeReport {
-    /// Which one.
+    /// The process.
     pub node: u32,
     /// How often it entered.
     pub entries: u64,
@@ -130,14 +135,18 @@ impl Report {
         let time = (closed_at - measures.opened_at) as f64 / 1e9;
         let always_contended = matches!(plan.workload.load, Load::Saturated);
         let active = world.clients.active();
+        let unsettled_before = Some(world.length.warm_up)
+            .filter(|&wanted| measures.entries_before < wanted && measures.entries > 0);
+        let events_per_entry = measures.events as f64 / measures.entries_in_all.max(1) as f64;
         Self {
             algorithm,
             nodes: plan.setup.nodes,
             seed: plan.seed,
             entries: measures.entries,
             warm_up: measures.entries_before,
-            unsettled_before: Some(world.length.warm_up)
-                .filter(|&wanted| measures.entries_before < wanted && measures.entries > 0),
+            unsettled_before,
+            settling_events: unsettled_before
+                .map(|entries| (entries as f64 * events_per_entry) as u64),
             messages_per_entry: measures.messages as f64 / entries,
             multicasts_per_entry: measures.multicasts as f64 / entries,
             far_messages_per_entry: measures.far as f64 / entries,
@@ -153,13 +162,13 @@ impl Report {
             waiting_time: measures.waiting.quantiles(unit),
             response_time: measures.response.quantiles(unit),
             throughput: measures.entries as f64 / positive(time),
-            utilisation: measures.time_inside as f64 / 1e9 / positive(time),
+            utilisation: measures.time_in_cs as f64 / 1e9 / positive(time),
             jain: jain(clients[active.start as usize..active.end as usize].iter()),
             max_bypass: measures.max_bypass,
             overtakings: world.checks.ordering.as_ref().map(|_| world.checks.overtakings),
             nonsense: measures.nonsense,
             lost: measures.lost,
-            tells: measures.tells,
+            app_messages: measures.app_messages,
             violations: world.checks.violations.list.clone(),
             violation_count: world.checks.violations.count,
             violations_by_property: world.checks.violations.by_property.clone(),
@@ -213,7 +222,7 @@ fn jain<'a, 'b: 'a>(clients: impl Iterator<Item = &'a &'b Client>) -> f64 {
     if squares == 0.0 { f64::NAN } else { sum * sum / (count * squares) }
 }
 
-/// What can be divided by.
+/// The value, or 1 if it cannot be divided by.
 fn positive(value: f64) -> f64 {
     if value > 0.0 { value } else { 1.0 }
 }

@@ -1,29 +1,32 @@
-//! Dijkstra's ring under a daemon: flags that neighbours read directly, from any start until just
-//! one process is privileged. There are no messages, so steps are counted instead of time.
+//! A self-stabilizing ring under a daemon: flags that neighbours read directly, from any start
+//! until just one process is privileged. There are no messages, so steps are counted instead of
+//! time.
 
 use mutua_algorithms::{
-    Claim, NodeId, Setup, StartError,
-    mutexes::{Daemon, Dijkstra, DijkstraRing},
+    About, Claim, NodeId, Setup, StartError,
+    self_stabilizing::{self, Daemon, Ring},
 };
 use serde::Serialize;
 
 use crate::{Random, Violation, hash::TraceHash};
 
-/// What to simulate.
+/// A ring to simulate.
 #[derive(Clone, Debug)]
 pub struct RingPlan {
-    /// The system; its option `daemon` says who may move at once.
+    /// The self-stabilizing algorithm.
+    pub about: &'static About,
+    /// The system; its option `daemon` selects the processes that may move at once.
     pub setup: Setup,
     /// The flags at the start; drawn by the seed if none are given.
     pub flags: Option<Vec<u32>>,
     /// A ring that has not settled after so many steps counts as one that never does; by default
     /// several times what any daemon needs.
     pub max_steps: Option<u64>,
-    /// Where all randomness comes from.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
-/// What a ring has shown.
+/// The result of a run of a ring.
 #[derive(Clone, Debug, Serialize)]
 pub struct RingReport {
     /// The algorithm.
@@ -40,11 +43,11 @@ pub struct RingReport {
     pub settling_steps: Option<u64>,
     /// Whether it settled.
     pub settled: bool,
-    /// Turns inside until then: every move ends one.
+    /// Critical sections until then: every move ends one.
     pub entries: u64,
     /// The most that were privileged at once.
     pub most_privileged: u64,
-    /// What did not hold.
+    /// The violation, if the ring did not settle.
     pub violations: Vec<Violation>,
     /// Moves of processes.
     pub events: u64,
@@ -70,30 +73,21 @@ pub fn settle(plan: &RingPlan) -> Result<RingReport, StartError> {
 }
 
 impl RingPlan {
-    /// The daemon and the ring at its start, or why there is none.
-    fn begin(&self) -> Result<(Daemon, DijkstraRing), StartError> {
-        let start = self.setup.start::<Dijkstra>()?;
-        let daemon = Daemon::of(&start).ok_or_else(|| {
-            StartError::new("no daemon; choose daemon=central, distributed or synchronous")
+    /// The daemon and the ring with its first flags.
+    fn begin(&self) -> Result<(Daemon, Ring), StartError> {
+        let begun = self_stabilizing::begin(self.about, &self.setup)?;
+        let (daemon, ring) = begun.ok_or_else(|| {
+            StartError::new(format!("no daemon; choose {}", Daemon::settings_listed()))
         })?;
-        let (k, processes) = (DijkstraRing::at_start(&start).k(), start.processes());
         let flags = match &self.flags {
             Some(flags) => flags.clone(),
             None => {
-                let mut random = Random::new(self.seed, 4);
+                let (mut random, k) = (Random::new(self.seed, 4), ring.k());
                 let mut flag = |_| u32::try_from(random.below(k.into())).expect("it is below k");
-                (0..processes).map(&mut flag).collect()
+                ring.flags().iter().map(&mut flag).collect()
             }
         };
-        if flags.len() != processes as usize {
-            let text = format!("{} flags for {processes} processes; give one each", flags.len());
-            return Err(StartError::new(text));
-        }
-        if let Some(flag) = flags.iter().find(|&&flag| flag >= k) {
-            let text = format!("a flag of {flag}; with k={k} they are 0 to {}", k - 1);
-            return Err(StartError::new(text));
-        }
-        Ok((daemon, DijkstraRing::new(k, flags)))
+        Ok((daemon, ring.with_flags(&flags)?))
     }
 
     /// Any daemon needs at most about 3N^2/2 steps where it settles for sure.
@@ -108,9 +102,9 @@ struct Run {
     random: Random,
     /// The flags at the start.
     flags: Vec<u32>,
-    ring: DijkstraRing,
+    ring: Ring,
     /// A step and the ring then: to meet it again without choice is to meet it for ever.
-    landmark: (u64, DijkstraRing),
+    landmark: (u64, Ring),
     steps: u64,
     moves: u64,
     most_privileged: u64,
@@ -153,8 +147,8 @@ impl Run {
     }
 
     fn one_of(&mut self, nodes: &[NodeId]) -> NodeId {
-        let place = self.random.below(nodes.len() as u64);
-        nodes[usize::try_from(place).expect("it is below a length")]
+        let index = self.random.below(nodes.len() as u64);
+        nodes[usize::try_from(index).expect("it is below a length")]
     }
 
     /// The length of the circle in which a ring without choice goes round; landmarks ever farther
@@ -187,7 +181,7 @@ impl Run {
             Violation { property, seed, at, event, node, what }
         };
         RingReport {
-            algorithm: "dijkstra",
+            algorithm: plan.about.name,
             nodes: plan.setup.nodes,
             k: self.ring.k(),
             seed: plan.seed,
@@ -205,11 +199,14 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
+    use mutua_algorithms::registry;
+
     use super::*;
 
     fn plan(nodes: u32, daemon: &str, k: &str) -> RingPlan {
         let setup = Setup::new(nodes).with("daemon", daemon).with("k", k);
-        RingPlan { setup, flags: None, max_steps: None, seed: 1 }
+        let about = registry::about("dijkstra").expect("a self-stabilizing algorithm");
+        RingPlan { about, setup, flags: None, max_steps: None, seed: 1 }
     }
 
     #[test]

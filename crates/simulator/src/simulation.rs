@@ -1,63 +1,66 @@
 //! One run of one mutual exclusion algorithm.
 
 use mutua_algorithms::{
-    Claim, Fence, Mutex, NodeId, Outbox, Phase, Process, Setup, Start, StartError,
+    Claim, FencingToken, Message, Mutex, NodeId, Outbox, Phase, Process, Setup, Start, StartError,
+    properties::{Bypass, Ordering},
 };
 use mutua_trace::What;
 
 use crate::{
     Distribution, Load, Network, Recorder, Report, Workload,
-    bypass::Bypass,
+    app_messages::{self, AppMessage, AppMessages},
     checks::Checks,
+    event::{Event, Parcel},
     network::Links,
-    ordering::Ordering,
-    tells::{self, Tells, Told},
-    workload::Clients,
-    world::{Client, Event, Length, Parcel, Stage, Step, World},
+    workload::{Clients, VIRTUAL_TIME},
+    world::{Client, Length, Stage, Step, World},
 };
 
-/// EM3 is looked at where it is claimed and the system is not larger than this: it takes N steps
-/// per message.
+/// Ordering (EM3) is checked where it is claimed and the system is not larger than this: the check
+/// takes N steps per message.
 const ORDERING_UP_TO: u32 = 64;
 
-/// Settling may take longer than anybody would wait for: then it is given up after so many events,
-/// and the report says so.
+/// A warm-up that needs more events than this is cut short, and the report says so.
 const WARM_UP_EVENTS: u64 = 20_000_000;
 
-/// What to simulate.
+/// A run to simulate.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The system.
     pub setup: Setup,
     /// The network.
     pub network: Network,
-    /// The clients.
+    /// The behaviour of the clients.
     pub workload: Workload,
     /// How many entries are measured.
     pub entries: u64,
-    /// How many entries come before the first that is measured; by default enough for the system to
-    /// settle, if that does not take too many events.
+    /// How many entries the warm-up has; by default enough for the system to settle, if that does
+    /// not take too many events.
     pub warm_up: Option<u64>,
-    /// Where all randomness comes from.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// Whether everyone who has asked must still get in at the end.
+    /// Whether the run goes on after the last measured entry until every waiting process has
+    /// entered.
     pub drain: bool,
-    /// How many events there may be; a run that needs more ends with what it has measured by then,
-    /// after a warm-up of at most a third of them.
+    /// How many events there may be, those of the warm-up included; a longer run ends with the
+    /// measures taken until then.
     pub max_events: u64,
-    /// Whether to look at EM3; by default where N is not large and it is claimed, or processes tell
-    /// each other something.
+    /// How many events the warm-up may have; by default a third of `max_events`, and 20 million
+    /// unless `warm_up` is given. A warm-up that was cut short is reported.
+    pub warm_up_events: Option<u64>,
+    /// Whether to check ordering (EM3); by default where N is not large and it is claimed or there
+    /// are messages of the application.
     pub ordering: Option<bool>,
-    /// How long after one message of the application each process sends the next, to anyone; by
-    /// default there are none.
-    pub tells: Option<Distribution>,
-    /// Properties that count as violated if they do not hold, claimed or not. The others that are
-    /// looked at and not claimed are listed apart.
+    /// The gap between two messages of the application from the same process, each to a random
+    /// other process; by default there are no such messages.
+    pub app_messages: Option<Distribution>,
+    /// Properties whose violations count even if they are not claimed. Violations of other
+    /// unclaimed properties are listed apart.
     pub judged: Vec<Claim>,
 }
 
 impl Plan {
-    /// So many entries of this workload over this network, everything else by default.
+    /// A run of so many entries of this workload over this network, everything else by default.
     pub fn new(setup: Setup, network: Network, workload: Workload, entries: u64) -> Self {
         Self {
             setup,
@@ -68,42 +71,69 @@ impl Plan {
             seed: 1,
             drain: true,
             max_events: u64::MAX,
+            warm_up_events: None,
             ordering: None,
-            tells: None,
+            app_messages: None,
             judged: Vec::new(),
         }
     }
 
-    /// How many entries come first, and after how many events that is given up. Light load needs
-    /// longest: Naimi-Trehel's tree starts as a star.
-    fn warm_up(&self) -> (u64, u64) {
+    /// The entries after which the system is in a steady state. Light load needs most, since
+    /// dynamic trees start as a star.
+    pub fn settling(&self) -> u64 {
         let nodes = u64::from(self.setup.nodes);
-        let settled = match self.workload.load {
+        match self.workload.load {
             Load::Light { .. } => 10 * nodes,
-            Load::Saturated | Load::Think(_) | Load::Bursts { .. } => 4 * nodes,
+            Load::Saturated | Load::Think(_) | Load::Poisson { .. } | Load::Bursts { .. } => {
+                4 * nodes
+            }
             Load::Script(_) => 0,
-        };
-        let at_most = self.max_events / 3;
-        match self.warm_up {
-            Some(entries) => (entries, at_most),
-            None => (settled, at_most.min(WARM_UP_EVENTS)),
         }
     }
 
-    fn check(&self, start: &Start) -> Result<(), StartError> {
+    /// The entries of the warm-up, and the events after which it is cut short.
+    fn warm_up(&self) -> (u64, u64) {
+        let at_most = self.max_events / 3;
+        let (entries, at_most) = match self.warm_up {
+            Some(entries) => (entries, at_most),
+            None => (self.settling(), at_most.min(WARM_UP_EVENTS)),
+        };
+        (entries, self.warm_up_events.unwrap_or(at_most))
+    }
+
+    pub(crate) fn check(&self, start: &Start) -> Result<(), StartError> {
         if self.entries == 0 {
-            return Err(StartError::new("0 entries; give at least 1"));
+            return Err(StartError::new("invalid number of entries `0`: give at least 1"));
         }
         let fault = self.network.fault(start.processes());
-        let fault = fault.or_else(|| self.tells.as_ref().and_then(tells::fault));
-        match fault.or_else(|| self.workload.fault(start.contenders())) {
+        let fault = fault.or_else(|| self.app_messages.as_ref().and_then(app_messages::fault));
+        let fault = fault.or_else(|| self.workload.fault(start.contenders()));
+        match fault.or_else(|| self.too_long(start.contenders())) {
             Some(fault) => Err(StartError::new(fault)),
             None => Ok(()),
         }
     }
+
+    /// Why the run does not fit the virtual clock, if it does not. A run with a bound on its events
+    /// may end before.
+    fn too_long(&self, contenders: u32) -> Option<String> {
+        let entries = self.warm_up().0.saturating_add(self.entries);
+        let time = self.workload.time_of(entries, contenders);
+        (time > VIRTUAL_TIME as f64 && self.max_events == u64::MAX).then(|| {
+            let years = time / 1e9 / 3600.0 / 24.0 / 365.25;
+            format!(
+                "{entries} entries with their warm-up take about {years:.0} years of virtual time, \
+                 but the clock has nanoseconds in 64 bits and ends after {YEARS} years: use fewer \
+                 entries, or a shorter gap, think time or hold time"
+            )
+        })
+    }
 }
 
-/// A run of an algorithm: processes, and the world around them.
+/// The end of the virtual clock, in years.
+const YEARS: u32 = 292;
+
+/// A run of an algorithm: the processes, and the world around them.
 #[derive(Debug)]
 pub struct Simulation<M: Mutex> {
     plan: Plan,
@@ -111,12 +141,14 @@ pub struct Simulation<M: Mutex> {
     nodes: Vec<Node<M>>,
     outbox: Outbox<M::Message>,
     world: World<M::Message>,
-    /// So many events without an entry while somebody waits mean that none will come.
+    /// So many events without an entry while a process waits mean that no entry will come.
     patience: u64,
+    /// Whether the virtual clock ended before the run.
+    out_of_time: bool,
 }
 
-/// A process beside its client, and as few lines of the cache as can be: with a million of them,
-/// looking into memory is what takes time.
+/// A process beside its client, in as few cache lines as possible: with a million of them, cache
+/// misses dominate.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Node<M> {
@@ -125,12 +157,12 @@ struct Node<M> {
 }
 
 impl<M: Mutex> Simulation<M> {
-    /// A run at its beginning, or why there is none.
+    /// A run at its beginning; an error if the plan does not fit the algorithm.
     pub fn new(plan: Plan) -> Result<Self, StartError> {
         Self::with_recorder(plan, |_| None)
     }
 
-    /// The same with somebody who writes it down.
+    /// The same with a recorder.
     pub fn with_recorder(
         plan: Plan,
         recorder: impl FnOnce(&Start) -> Option<Recorder>,
@@ -140,8 +172,9 @@ impl<M: Mutex> Simulation<M> {
         let mut simulation = Self {
             nodes: start.all().map(|me| Node::new(me, &start)).collect(),
             outbox: Outbox::new(),
-            world: world::<M>(&plan, &start),
+            world: world(&plan, &start, M::ABOUT.links, M::ABOUT.claims),
             patience: patience(start.processes()),
+            out_of_time: false,
             plan,
             start,
         };
@@ -150,7 +183,7 @@ impl<M: Mutex> Simulation<M> {
         Ok(simulation)
     }
 
-    /// Goes on for at most so many events; says whether there is more to do.
+    /// Runs for at most so many events; returns whether there is more to do.
     pub fn run(&mut self, events: u64) -> bool {
         let until = (self.world.measures.events + events).min(self.plan.max_events);
         while self.world.stage != Stage::Over && self.world.measures.events < until {
@@ -162,13 +195,13 @@ impl<M: Mutex> Simulation<M> {
         self.world.stage != Stage::Over
     }
 
-    /// Goes on to the end.
+    /// Runs to the end.
     pub fn run_to_end(mut self) -> Report {
         self.run(u64::MAX / 2);
         self.report()
     }
 
-    /// How much of the run is done, from 0 to 1.
+    /// The share of the run that is done, from 0 to 1.
     pub fn progress(&self) -> f64 {
         let Length { warm_up, entries, .. } = self.world.length;
         (self.world.measures.entries_in_all as f64 / (warm_up + entries) as f64).min(1.0)
@@ -179,12 +212,23 @@ impl<M: Mutex> Simulation<M> {
         self.world.measures.events
     }
 
+    /// Why the run ended early though nothing is wrong with it: the virtual clock ended.
+    pub fn error(&self) -> Option<StartError> {
+        self.out_of_time.then(|| {
+            let (entries, of) = (self.world.measures.entries, self.plan.entries);
+            StartError::new(format!(
+                "the virtual clock ended after {YEARS} years, with {entries} of {of} entries \
+                 measured: use fewer entries, or a shorter gap, think time or hold time"
+            ))
+        })
+    }
+
     /// Whether a property was violated so far.
     pub fn is_violated(&self) -> bool {
         self.world.checks.violations.count > 0
     }
 
-    /// What was measured so far.
+    /// The measures so far.
     pub fn report(&self) -> Report {
         let clients: Vec<_> = self.nodes.iter().map(|node| &node.client).collect();
         Report::new(M::ABOUT.name, &self.plan, &self.world, &clients)
@@ -194,11 +238,11 @@ impl<M: Mutex> Simulation<M> {
         for who in self.start.all() {
             let process = &mut self.nodes[who.index()].process;
             process.begin(&mut self.outbox);
-            self.told(who, || What::Start { inside: false });
+            self.record_handled(who, || What::Start { in_cs: false });
             self.perform(who, None);
         }
-        if let Some(holder) = self.start.inside() {
-            self.begin_inside(holder);
+        if let Some(holder) = self.start.in_cs() {
+            self.begin_in_cs(holder);
         }
         for outage in &self.plan.network.outages {
             self.world.wheel.push(outage.from, Event::Crash { node: outage.node });
@@ -209,44 +253,54 @@ impl<M: Mutex> Simulation<M> {
         self.world.begin();
     }
 
-    fn begin_inside(&mut self, holder: NodeId) {
-        self.world.checks.inside = 1;
-        self.nodes[holder.index()].client.phase = Phase::Inside;
-        let stay = self.world.clients.hold(holder);
-        self.world.wheel.push(stay, Event::Leave { node: holder, incarnation: 0 });
+    fn begin_in_cs(&mut self, holder: NodeId) {
+        self.world.checks.in_cs = 1;
+        self.nodes[holder.index()].client.phase = Phase::InCs;
+        let hold = self.world.clients.hold(holder);
+        self.world.wheel.push(hold, Event::Exit { node: holder, incarnation: 0 });
     }
 
     fn step(&mut self) {
-        let Some((time, place, event)) = self.world.wheel.pop() else {
+        let Some((time, slot, event)) = self.world.wheel.pop() else {
             return self.end();
         };
+        if time >= VIRTUAL_TIME {
+            self.out_of_time = true;
+            return self.world.cut();
+        }
         self.world.now = time;
-        let of_application = matches!(event, Event::Tell { .. } | Event::Hear(_));
+        let of_application = matches!(event, Event::AppSend { .. } | Event::AppReceive(_));
         match event {
-            Event::Deliver(parcel) => self.deliver(place, parcel),
+            Event::Deliver(parcel) => self.deliver(slot, parcel),
             Event::Request { node, incarnation } => self.request(node, incarnation),
-            Event::Leave { node, incarnation } => self.leave(node, incarnation),
+            Event::Exit { node, incarnation } => self.exit(node, incarnation),
             Event::Burst => self.burst(),
-            Event::Tell { node } => self.tell(node),
-            Event::Hear(told) => self.hear(place, told),
+            Event::AppSend { node } => self.send_app_message(node),
+            Event::AppReceive(message) => self.receive_app_message(slot, message),
             Event::Crash { node } => self.crash(node),
             Event::Restart { node } => self.restart(node),
+            // Only runs with a repair have these.
+            Event::Report { .. }
+            | Event::CrashChosen { .. }
+            | Event::Beat { .. }
+            | Event::Heartbeat { .. }
+            | Event::Timeout { .. } => {}
         }
         self.world.after_event();
-        self.look_whether_it_goes_on(of_application);
+        self.end_if_stuck(of_application);
     }
 
-    /// Ends a run in which nobody will enter any more. What applications tell each other goes on
-    /// for ever; it can let somebody in (Lamport's algorithm draws conclusions from any message),
-    /// so it counts where nothing else happens.
-    fn look_whether_it_goes_on(&mut self, of_application: bool) {
-        if self.world.checks.inside > 0 {
+    /// Ends a run in which no process will enter any more. Messages of the application go on for
+    /// ever; they can let a process enter (an algorithm may observe the clock on any message), so
+    /// they count where no other event is to come.
+    fn end_if_stuck(&mut self, of_application: bool) {
+        if self.world.checks.in_cs > 0 {
             return;
         }
         let is_over = if self.world.checks.waiting == 0 {
-            of_application && self.world.is_all_else_at_rest()
+            of_application && self.world.has_only_app_events()
         } else {
-            let counts = !of_application || self.world.is_all_else_at_rest();
+            let counts = !of_application || self.world.has_only_app_events();
             self.world.idle_events += u64::from(counts);
             self.world.idle_events > self.patience
         };
@@ -255,7 +309,7 @@ impl<M: Mutex> Simulation<M> {
         }
     }
 
-    fn deliver(&mut self, place: usize, parcel: Parcel<M::Message>) {
+    fn deliver(&mut self, slot: usize, parcel: Parcel<M::Message>) {
         let world = &mut self.world;
         world.busy -= u64::from(!parcel.lazy);
         let Parcel { from, to, sent, kind, .. } = parcel;
@@ -267,73 +321,76 @@ impl<M: Mutex> Simulation<M> {
         ]);
         let node = &mut self.nodes[to.index()];
         if node.client.down {
-            return world.cannot_deliver(place, &parcel);
+            return world.cannot_deliver(slot, &parcel);
         }
         node.client.received += u64::from(world.measures.open);
-        world.checks.receives(to, place);
+        world.checks.receives(to, slot);
         let arrival =
-            world.recorder.as_ref().map(|recorder| recorder.arrival(place, from, &parcel.message));
+            world.recorder.as_ref().map(|recorder| recorder.arrival(slot, from, &parcel.message));
         let fence = node.process.receive(from, sent, parcel.message, &mut self.outbox);
         if let Some(arrival) = arrival {
-            self.told(to, || arrival);
+            self.record_handled(to, || arrival);
         }
         self.perform(to, fence);
     }
 
     fn request(&mut self, who: NodeId, incarnation: u32) {
         self.world.planned -= 1;
+        if incarnation == u32::MAX && self.world.stage != Stage::Draining {
+            self.world.plan_arrival();
+        }
         let node = &mut self.nodes[who.index()];
-        // Whoever is drawn or told to ask does so in any life; who asks of its own accord only in
-        // the one in which it planned to.
+        // A request drawn for a process or written in a script is made in any incarnation, one that
+        // its client planned only in the incarnation that planned it.
         let planned = incarnation == u32::MAX || incarnation == node.client.incarnation;
         if self.world.stage == Stage::Draining || node.client.down || !planned {
             return;
         }
-        if node.client.phase != Phase::Outside {
+        if node.client.phase != Phase::Idle {
             return self.world.put_off(who);
         }
         self.world.measures.event([self.world.now, 1 << 32 | u64::from(who.0), 0, 0]);
-        self.world.asks(who, &mut node.client);
+        self.world.make_request(who, &mut node.client);
         let fence = node.process.request(&mut self.outbox);
-        self.told(who, || What::Request);
+        self.record_handled(who, || What::Request);
         self.perform(who, fence);
-        self.world.checks.has_asked(who);
+        self.world.checks.has_requested(who);
     }
 
-    fn leave(&mut self, who: NodeId, incarnation: u32) {
+    fn exit(&mut self, who: NodeId, incarnation: u32) {
         let node = &mut self.nodes[who.index()];
         if incarnation != node.client.incarnation {
             return;
         }
         self.world.measures.event([self.world.now, 2 << 32 | u64::from(who.0), 0, 0]);
-        self.world.leaves(who, &mut node.client);
+        self.world.exits(who, &mut node.client);
         node.process.release(&mut self.outbox);
-        self.told(who, || What::Exit);
+        self.record_handled(who, || What::Exit);
         self.perform(who, None);
     }
 
-    fn tell(&mut self, who: NodeId) {
+    fn send_app_message(&mut self, who: NodeId) {
         let Node { process, client } = &self.nodes[who.index()];
-        self.world.tells(who, process.time(), client.down);
+        self.world.sends_app_message(who, process.time(), client.down);
     }
 
-    fn hear(&mut self, place: usize, told: Told) {
-        let Told { sent, from, to } = told;
+    fn receive_app_message(&mut self, slot: usize, message: AppMessage) {
+        let AppMessage { sent, from, to } = message;
         let world = &mut self.world;
-        if let Some(tells) = &mut world.tells {
-            tells.waiting -= 1;
+        if let Some(app_messages) = &mut world.app_messages {
+            app_messages.waiting -= 1;
         }
         let event = [world.now, 4 << 32 | u64::from(to.0), u64::from(from.0), sent.number()];
         world.measures.event(event);
         let node = &mut self.nodes[to.index()];
         if node.client.down {
-            return world.loses_told(told, Some(place));
+            return world.drops_app_message(message, Some(slot));
         }
-        world.checks.receives(to, place);
-        let arrival = world.recorder.as_ref().map(|recorder| recorder.hearing(place, from));
-        let fence = node.process.hear(from, sent, &mut self.outbox);
+        world.checks.receives(to, slot);
+        let arrival = world.recorder.as_ref().map(|recorder| recorder.app_arrival(slot, from));
+        let fence = node.process.observe(from, sent, &mut self.outbox);
         if let Some(arrival) = arrival {
-            self.told(to, || arrival);
+            self.record_handled(to, || arrival);
         }
         self.perform(to, fence);
     }
@@ -353,13 +410,13 @@ impl<M: Mutex> Simulation<M> {
         self.world.checks.crashes(who, client);
         client.down = true;
         client.incarnation += 1;
-        client.phase = Phase::Outside;
+        client.phase = Phase::Idle;
         if let Some(recorder) = &mut self.world.recorder {
             recorder.happens(self.world.now, who, What::Crash);
         }
     }
 
-    /// It begins anew, knowing nothing of what was: the algorithms do not say how to come back.
+    /// Restarts a process from its initial state: the algorithms define no recovery.
     fn restart(&mut self, who: NodeId) {
         let node = &mut self.nodes[who.index()];
         if !node.client.down {
@@ -368,26 +425,26 @@ impl<M: Mutex> Simulation<M> {
         node.client.down = false;
         node.process = Process::new(who, &self.start);
         node.process.begin(&mut self.outbox);
-        self.told(who, || What::Restart);
+        self.record_handled(who, || What::Restart);
         self.perform(who, None);
         if self.world.clients.active().contains(&who.0) {
             let client = &mut self.nodes[who.index()].client;
-            self.world.plan_after_leaving(who, client);
+            self.world.plan_after_exit(who, client);
         }
     }
 
-    fn perform(&mut self, who: NodeId, fence: Option<Fence>) {
+    fn perform(&mut self, who: NodeId, fence: Option<FencingToken>) {
         let Node { process, client } = &mut self.nodes[who.index()];
         let step = Step { who, clock: process.time(), fence };
         let world = &mut self.world;
         self.outbox.drain(|effect| world.perform(step, client, effect));
     }
 
-    fn told(&mut self, who: NodeId, what: impl FnOnce() -> What) {
+    fn record_handled(&mut self, who: NodeId, what: impl FnOnce() -> What) {
         if let Some(recorder) = &mut self.world.recorder {
             let process = &self.nodes[who.index()].process;
             let (clock, variables) = (Some(process.time()), process.machine().variables());
-            recorder.told(self.world.now, who, what(), clock, variables);
+            recorder.handled(self.world.now, who, what(), clock, variables);
         }
     }
 
@@ -405,21 +462,28 @@ impl<M: Mutex> Node<M> {
     }
 }
 
-fn world<M: Mutex>(plan: &Plan, start: &Start) -> World<M::Message> {
+pub(crate) fn world<A: Message>(
+    plan: &Plan,
+    start: &Start,
+    needed: mutua_algorithms::Links,
+    claims: &[Claim],
+) -> World<A> {
     let (warm_up, warm_up_events) = plan.warm_up();
     let length = Length { warm_up, warm_up_events, entries: plan.entries, drain: plan.drain };
     let mut world = World::new(
-        Links::new(plan.network.clone(), start.processes(), plan.seed).for_needs(M::ABOUT.links),
+        Links::new(plan.network.clone(), start.processes(), plan.seed).for_needs(needed),
         Clients::new(plan.workload.clone(), start.contenders(), plan.seed),
-        checks(plan, start, M::ABOUT.claims),
+        checks(plan, start, claims),
         length,
     );
-    world.tells = plan.tells.map(|every| Tells::new(every, start.contenders(), plan.seed));
+    let app_messages = |gap| AppMessages::new(gap, start.contenders(), plan.seed);
+    world.app_messages = plan.app_messages.map(app_messages);
     world
 }
 
-/// What every algorithm is judged by, those too that are kept to be found broken.
-const ALWAYS: [Claim; 4] = [Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence];
+/// The properties by which every algorithm is judged, negative controls included.
+const ALWAYS: [Claim; 4] =
+    [Claim::MutualExclusion, Claim::DeadlockFree, Claim::Liveness, Claim::Fencing];
 
 fn checks(plan: &Plan, start: &Start, claims: &[Claim]) -> Checks {
     let mut judged = ALWAYS.to_vec();
@@ -428,16 +492,16 @@ fn checks(plan: &Plan, start: &Start, claims: &[Claim]) -> Checks {
     let wanted = plan.ordering.unwrap_or_else(|| {
         let small = start.processes() <= ORDERING_UP_TO;
         let judged_anyway = plan.judged.contains(&Claim::Ordering);
-        judged_anyway || (small && (plan.tells.is_some() || claims.contains(&Claim::Ordering)))
+        judged_anyway
+            || (small && (plan.app_messages.is_some() || claims.contains(&Claim::Ordering)))
     });
     let ordering = wanted.then(|| Ordering::new(processes));
     let bypass = judged.contains(&Claim::BoundedBypass).then(|| Bypass::new(processes));
     Checks::new(plan.seed, judged, ordering, bypass)
 }
 
-/// The Bakery's pollers need about 4 N^2 messages from one entry to the next; everyone else needs
-/// less.
-fn patience(processes: u32) -> u64 {
+/// Processes that poll registers need the most messages from one entry to the next, about 4 N^2.
+pub(crate) fn patience(processes: u32) -> u64 {
     let processes = u64::from(processes);
-    10_000 + 64 * processes * processes
+    10_000 + processes.saturating_mul(processes).saturating_mul(64).min(u64::MAX / 2)
 }

@@ -1,9 +1,9 @@
-//! A mean over several seeds, and how sure one can be of it.
+//! Means over several seeds, with their confidence intervals.
 
 use serde::Serialize;
 
-/// Student's t for 95 % on both sides, by degrees of freedom from 1; beyond the last it changes
-/// little.
+/// Student's t for a two-sided interval of 95 %, by degrees of freedom from 1; beyond the last it
+/// changes little.
 const STUDENT: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
@@ -15,12 +15,12 @@ const STUDENT: [f64; 30] = [
 pub struct Interval {
     /// The mean.
     pub mean: f64,
-    /// In 95 of 100 cases the true value is at most this far away; none from a single run.
+    /// The half width; none from a single run.
     pub half_width: Option<f64>,
 }
 
 impl Interval {
-    /// The mean over independent runs; none of no runs. A run without a figure (not a number)
+    /// The interval over independent runs; none without runs. A run without a figure (not a number)
     /// does not count.
     pub fn of(samples: &[f64]) -> Option<Self> {
         let samples: Vec<_> = samples.iter().copied().filter(|sample| sample.is_finite()).collect();

@@ -7,7 +7,8 @@
 //! Level `l` has one slot per value of the `l`-th digit of the time, in base 2048. An event waits
 //! at the level of the highest digit in which its time differs from the present; when the present
 //! reaches its slot, it moves to a lower level. It moves before anything later can be put there,
-//! which is why the order is kept.
+//! which is why the order is kept. Written by hand: every pinned hash depends on exact times
+//! and on the order of equal times.
 
 const DIGIT_BITS: u32 = 11;
 const SLOTS: usize = 1 << DIGIT_BITS;
@@ -21,8 +22,8 @@ pub struct Wheel<T> {
     levels: Vec<Level>,
     /// A bit per level that is not empty.
     filled: u32,
-    /// Every event beside its time and successor: with a million waiting, each look into memory
-    /// counts, and whoever moves an event down a level has it at hand when it comes out.
+    /// Every event beside its time and successor: with a million waiting, cache misses dominate,
+    /// and an event that was moved down a level is in the cache when it comes out.
     links: Vec<Link<T>>,
     free: u32,
     len: usize,
@@ -80,21 +81,21 @@ impl<T> Wheel<T> {
         self.len == 0
     }
 
-    /// Adds an event and says in which place of the store it waits; no other one has this place
-    /// until it comes out.
+    /// Adds an event and returns its index in the store; no other event has this index until it
+    /// comes out.
     ///
     /// # Panics
     ///
     /// If the time is past.
     pub fn push(&mut self, time: u64, item: T) -> usize {
         assert!(time >= self.now, "an event for {time} at {}", self.now);
-        let place = self.store(time, item);
-        self.append(place);
+        let index = self.store(time, item);
+        self.append(index);
         self.len += 1;
-        place as usize
+        index as usize
     }
 
-    /// Takes out the next event: its time, its place and what it is.
+    /// Takes out the next event: its time, its index in the store and the event.
     pub fn pop(&mut self) -> Option<(u64, usize, T)> {
         loop {
             if self.filled == 0 {
@@ -113,19 +114,19 @@ impl<T> Wheel<T> {
     /// Takes the first event of the first slot. At a higher level it is the only one there, and
     /// everything below is empty, so the present can go straight to it.
     fn take_first(&mut self, level: usize, slot: usize) -> (u64, usize, T) {
-        let place = self.levels[level].slots[slot].first;
-        let link = &mut self.links[place as usize];
+        let index = self.levels[level].slots[slot].first;
+        let link = &mut self.links[index as usize];
         let (time, next) = (link.time, link.next);
         let item = link.item.take().expect("a waiting event is stored");
         link.next = self.free;
-        self.free = place;
+        self.free = index;
         self.levels[level].slots[slot].first = next;
         if next == NONE {
             self.clear(level, slot);
         }
         self.now = time;
         self.len -= 1;
-        (time, place as usize, item)
+        (time, index as usize, item)
     }
 
     /// Goes to the earliest event of the slot and spreads the slot over the levels below. Those of
@@ -134,21 +135,21 @@ impl<T> Wheel<T> {
         let first = self.levels[level].slots[slot].first;
         self.clear(level, slot);
         self.now = self.earliest(first);
-        let mut place = first;
-        while place != NONE {
-            let next = self.links[place as usize].next;
-            self.append(place);
-            place = next;
+        let mut index = first;
+        while index != NONE {
+            let next = self.links[index as usize].next;
+            self.append(index);
+            index = next;
         }
     }
 
     /// The earliest time in a list.
     fn earliest(&self, first: u32) -> u64 {
-        let (mut place, mut earliest) = (first, u64::MAX);
-        while place != NONE {
-            let link = &self.links[place as usize];
+        let (mut index, mut earliest) = (first, u64::MAX);
+        while index != NONE {
+            let link = &self.links[index as usize];
             earliest = earliest.min(link.time);
-            place = link.next;
+            index = link.next;
         }
         earliest
     }
@@ -162,28 +163,28 @@ impl<T> Wheel<T> {
 
     fn store(&mut self, time: u64, item: T) -> u32 {
         if self.free == NONE {
-            let place = u32::try_from(self.links.len()).expect("fewer than 2^32 events");
+            let index = u32::try_from(self.links.len()).expect("fewer than 2^32 events");
             self.links.push(Link { time, next: NONE, item: Some(item) });
-            return place;
+            return index;
         }
-        let place = self.free;
-        self.free = self.links[place as usize].next;
-        self.links[place as usize] = Link { time, next: NONE, item: Some(item) };
-        place
+        let index = self.free;
+        self.free = self.links[index as usize].next;
+        self.links[index as usize] = Link { time, next: NONE, item: Some(item) };
+        index
     }
 
     /// Puts a stored event at the end of its slot.
-    fn append(&mut self, place: u32) {
-        let link = &mut self.links[place as usize];
+    fn append(&mut self, index: u32) {
+        let link = &mut self.links[index as usize];
         link.next = NONE;
         let highest_difference = (link.time ^ self.now).checked_ilog2().unwrap_or(0);
         let level = (highest_difference / DIGIT_BITS) as usize;
         let digit = link.time >> (DIGIT_BITS as usize * level);
         let slot = digit as usize % SLOTS;
         self.filled |= 1 << level;
-        let last = self.levels[level].append(slot, place);
+        let last = self.levels[level].append(slot, index);
         if last != NONE {
-            self.links[last as usize].next = place;
+            self.links[last as usize].next = index;
         }
     }
 }
@@ -198,12 +199,12 @@ impl Level {
         word * 64 + self.occupied[word].trailing_zeros() as usize
     }
 
-    /// Makes `place` the last of the slot and returns the one that was.
-    fn append(&mut self, slot: usize, place: u32) -> u32 {
+    /// Makes `index` the last of the slot and returns the one that was.
+    fn append(&mut self, slot: usize, index: u32) -> u32 {
         let list = &mut self.slots[slot];
-        let last = std::mem::replace(&mut list.last, place);
+        let last = std::mem::replace(&mut list.last, index);
         if last == NONE {
-            list.first = place;
+            list.first = index;
             self.occupied[slot / 64] |= 1 << (slot % 64);
             self.summary |= 1 << (slot / 64);
         }
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_used_again() {
+    fn an_index_of_the_store_is_reused() {
         let mut wheel = Wheel::new();
         assert_eq!(wheel.push(5, 'a'), 0);
         assert_eq!(wheel.push(5, 'b'), 1);

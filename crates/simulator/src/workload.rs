@@ -1,4 +1,4 @@
-//! Who asks for the critical section, when, and how long it stays inside.
+//! The workload: requesting processes, times of requests, hold times.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,54 +6,65 @@ use mutua_algorithms::NodeId;
 
 use crate::{Distribution, Random, random};
 
-/// What the clients do.
+/// The end of virtual time, in nanoseconds: about 292 years. Later times would overflow, since no
+/// duration is longer than half of it.
+pub(crate) const VIRTUAL_TIME: u64 = 1 << 63;
+
+/// The behaviour of the clients.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// When they ask.
+    /// The times of their requests.
     pub load: Load,
-    /// Which of them ask.
+    /// The contenders that request.
     pub who: Who,
-    /// How long they stay inside.
+    /// The hold time.
     pub hold: Distribution,
 }
 
-/// When clients ask.
+/// The times of requests.
 #[derive(Clone, Debug)]
 pub enum Load {
-    /// One at a time: the next is drawn anew and asks after a gap, once everything has come to
-    /// rest.
+    /// One request at a time: the next requester is drawn and requests after a gap, once no message
+    /// is in transit.
     Light {
-        /// The gap after the last one has left.
+        /// The gap after the last exit.
         gap: Distribution,
     },
-    /// Everybody asks again the moment it leaves.
+    /// Every client requests again at its exit.
     Saturated,
-    /// Everybody asks again some time after it has left.
+    /// Every client requests again after a think time.
     Think(Distribution),
-    /// Everybody asks at once, time and again; who still waits or is inside asks when it has left.
+    /// Requests arrive at random, whatever the clients do: an open system. A request to a client
+    /// that still waits or holds is made at its exit, and waits from its arrival on.
+    Poisson {
+        /// The mean gap between two requests of all clients together, in nanoseconds.
+        gap: u64,
+    },
+    /// All clients request at once, again and again; a client that still waits or holds requests at
+    /// its exit.
     Bursts {
         /// From one burst to the next.
         every: Distribution,
     },
-    /// As written down; who still waits or is inside asks when it has left.
-    Script(Vec<Wish>),
+    /// As written in a script; a client that still waits or holds requests at its exit.
+    Script(Vec<ScriptedRequest>),
 }
 
 /// One request of a script.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Wish {
-    /// When.
+pub struct ScriptedRequest {
+    /// The time of the request, in nanoseconds.
     pub at: u64,
-    /// Who.
+    /// The requesting process.
     pub node: NodeId,
-    /// How long it stays inside, if that is said.
+    /// The hold time; none for the workload's.
     pub hold: Option<u64>,
 }
 
-/// Which of the contenders ask.
+/// The contenders that request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Who {
-    /// All alike.
+    /// All, equally often.
     All,
     /// Only the first so many.
     Hot(u32),
@@ -64,34 +75,58 @@ pub enum Who {
 }
 
 impl Workload {
-    /// One at a time, the gap being ten times what a message needs to visit all, so that the ring's
-    /// token may be anywhere when the next one asks.
+    /// One request at a time, the mean gap being ten times the time that a message needs to visit
+    /// all processes, so that a token on a ring may be anywhere at the next request. Of very many
+    /// processes the gap is shorter, so that a warm-up of 10 N entries and N more fit the virtual
+    /// clock: requesters are drawn, so a token is as far from the next one after any gap.
     pub fn light(nodes: u32, mean_latency: f64, hold: Distribution) -> Self {
-        let mean = (10.0 * f64::from(nodes) * mean_latency) as u64;
+        let longest = VIRTUAL_TIME as f64 / (11.5 * f64::from(nodes)) - hold.mean();
+        let mean = (10.0 * f64::from(nodes) * mean_latency).min(longest) as u64;
         Self { load: Load::Light { gap: Distribution::Exponential { mean } }, who: Who::All, hold }
     }
 
-    /// Everybody always wants in.
+    /// Every client requests again at its exit.
     pub fn saturated(hold: Distribution) -> Self {
         Self { load: Load::Saturated, who: Who::All, hold }
     }
 
-    /// What is wrong with it for so many contenders, if anything.
+    /// The virtual time that so many entries take at least on average, in nanoseconds.
+    pub(crate) fn time_of(&self, entries: u64, contenders: u32) -> f64 {
+        let entries = entries as f64;
+        let requesters = match self.who {
+            Who::All | Who::Zipf(_) => f64::from(contenders),
+            Who::Hot(count) => f64::from(count),
+            Who::One(_) => 1.0,
+        };
+        let waits = match &self.load {
+            Load::Light { gap } => entries * gap.mean(),
+            Load::Think(think) => entries / requesters * think.mean(),
+            Load::Poisson { gap } => entries * *gap as f64,
+            Load::Bursts { every } => entries / requesters * every.mean(),
+            Load::Saturated | Load::Script(_) => 0.0,
+        };
+        match &self.load {
+            Load::Light { .. } => waits + entries * self.hold.mean(),
+            _ => waits.max(entries * self.hold.mean()),
+        }
+    }
+
+    /// The error in it for so many contenders, if there is one.
     pub fn fault(&self, contenders: u32) -> Option<String> {
         let last = contenders - 1;
         match self.who {
             Who::Hot(count) if count == 0 || count > contenders => {
-                return Some(format!("{count} of {contenders} are hot; give 1 to {contenders}"));
+                return Some(format!("invalid hot subset of {count}: give 1 to {contenders}"));
             }
             Who::One(node) if node.0 > last => {
-                return Some(format!("only process {node} asks, but they are 0 to {last}"));
+                return Some(format!("unknown process {node} requests: the ids are 0 to {last}"));
             }
             Who::Zipf(exponent) if !(0.0..=10.0).contains(&exponent) => {
-                return Some(format!("a Zipf exponent of {exponent}; it must be from 0 to 10"));
+                return Some(format!("invalid Zipf exponent `{exponent}`: use 0 to 10"));
             }
             Who::Zipf(_) if matches!(self.load, Load::Saturated | Load::Bursts { .. }) => {
-                let why = "a Zipf law is about how often one asks, and here all ask alike; \
-                           it goes with light load or think:TIME";
+                let why = "a Zipf law needs light load, think:TIME or poisson:RATE: here all \
+                           processes request equally often";
                 return Some(why.to_owned());
             }
             Who::All | Who::Hot(_) | Who::Zipf(_) | Who::One(_) => {}
@@ -99,28 +134,37 @@ impl Workload {
         let rhythm = match &self.load {
             Load::Light { gap } => gap.fault(),
             Load::Think(think) => think.fault(),
+            Load::Poisson { gap: 0 } => {
+                Some("invalid arrival rate: use at most 1e9 requests per second".to_owned())
+            }
+            Load::Poisson { gap } => Distribution::Exponential { mean: *gap }.fault(),
             Load::Bursts { every } if every.mean() == 0.0 => {
-                Some("a burst every 0ns; give a period".to_owned())
+                Some("invalid period of bursts `0ns`: give a time such as 10ms".to_owned())
             }
             Load::Bursts { every } => every.fault(),
             Load::Saturated => None,
-            Load::Script(wishes) => wishes.iter().find(|wish| wish.node.0 > last).map(|wish| {
-                format!("the script lets process {} ask, but they are 0 to {last}", wish.node)
+            Load::Script(requests) => requests.iter().find_map(|one| {
+                let unknown = (one.node.0 > last).then(|| {
+                    format!("unknown process {} in the requests: the ids are 0 to {last}", one.node)
+                });
+                let times = [Some(one.at), one.hold].into_iter().flatten();
+                let mut times = times.map(Distribution::Constant);
+                unknown.or_else(|| times.find_map(|time| time.fault()))
             }),
         };
         rhythm.or_else(|| self.hold.fault())
     }
 }
 
-/// The clients at work: they draw who asks next and when.
+/// The clients of a run: they draw the next requester, gaps and times.
 #[derive(Debug)]
 pub(crate) struct Clients {
     pub(crate) workload: Workload,
     contenders: u32,
     random: Random,
-    /// The sum of the weights up to each process; empty if all weigh the same.
+    /// The cumulated weights up to each process; empty if all are equal.
     cumulated: Vec<f64>,
-    /// How long each stays inside, as far as a script says so.
+    /// The hold times that a script gives, by process.
     scripted: BTreeMap<NodeId, VecDeque<Option<u64>>>,
 }
 
@@ -131,15 +175,15 @@ impl Clients {
             Who::All | Who::Hot(_) | Who::One(_) => Vec::new(),
         };
         let mut scripted: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
-        if let Load::Script(wishes) = &workload.load {
-            for wish in wishes {
-                scripted.entry(wish.node).or_default().push_back(wish.hold);
+        if let Load::Script(requests) = &workload.load {
+            for request in requests {
+                scripted.entry(request.node).or_default().push_back(request.hold);
             }
         }
         Self { workload, contenders, random: Random::new(seed, 2), cumulated, scripted }
     }
 
-    /// Those who ask at all.
+    /// The contenders that request at all.
     pub(crate) fn active(&self) -> std::ops::Range<u32> {
         match self.workload.who {
             Who::All | Who::Zipf(_) => 0..self.contenders,
@@ -148,18 +192,18 @@ impl Clients {
         }
     }
 
-    /// Who asks next, where one at a time does.
+    /// Draws the next requester, for one request at a time.
     pub(crate) fn draw(&mut self) -> NodeId {
         let active = self.active();
         match self.cumulated.last() {
             None => {
-                let place = self.random.below(u64::from(active.end - active.start));
-                NodeId(active.start + u32::try_from(place).expect("below a 32-bit bound"))
+                let index = self.random.below(u64::from(active.end - active.start));
+                NodeId(active.start + u32::try_from(index).expect("below a 32-bit bound"))
             }
             Some(total) => {
                 let drawn = self.random.unit() * total;
-                let place = self.cumulated.partition_point(|&sum| sum <= drawn);
-                NodeId::from(place.min(self.cumulated.len() - 1))
+                let index = self.cumulated.partition_point(|&sum| sum <= drawn);
+                NodeId::from(index.min(self.cumulated.len() - 1))
             }
         }
     }
@@ -169,19 +213,19 @@ impl Clients {
         gap.sample(&mut self.random)
     }
 
-    /// How long this one rests before it asks again; those of more weight rest less.
+    /// Draws a think time; processes of greater weight think less.
     pub(crate) fn think(&mut self, node: NodeId, think: Distribution) -> u64 {
         if self.cumulated.is_empty() {
             return think.sample(&mut self.random);
         }
-        let place = node.index();
-        let before = if place == 0 { 0.0 } else { self.cumulated[place - 1] };
-        let weight = self.cumulated[place] - before;
+        let index = node.index();
+        let before = if index == 0 { 0.0 } else { self.cumulated[index - 1] };
+        let weight = self.cumulated[index] - before;
         let mean = self.cumulated[self.cumulated.len() - 1] / f64::from(self.contenders);
         think.times(mean / weight).sample(&mut self.random)
     }
 
-    /// How long the next stay of this one lasts.
+    /// The hold time of a process's next entry.
     pub(crate) fn hold(&mut self, node: NodeId) -> u64 {
         let scripted = self.scripted.get_mut(&node).and_then(VecDeque::pop_front);
         scripted.flatten().unwrap_or_else(|| self.workload.hold.sample(&mut self.random))

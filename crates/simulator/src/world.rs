@@ -2,71 +2,34 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mutua_algorithms::{Claim, Effect, Fence, Message, NodeId, Phase, Time};
+use mutua_algorithms::{Claim, Effect, FencingToken, Message, NodeId, Phase, Time};
 use mutua_trace::What;
 
 use crate::{
     Distribution, Load, Wheel,
+    app_messages::{AppMessage, AppMessages},
     batches::Batches,
     checks::{Checks, Place},
+    event::{Event, Parcel},
     measures::Measures,
     network::{Fate, Links},
     recorder::Recorder,
-    tells::{Tells, Told},
     workload::Clients,
 };
 
-/// Something that will happen.
-#[derive(Debug)]
-pub(crate) enum Event<M> {
-    Deliver(Parcel<M>),
-    Request {
-        node: NodeId,
-        incarnation: u32,
-    },
-    Leave {
-        node: NodeId,
-        incarnation: u32,
-    },
-    Burst,
-    /// It is time for this process to tell another one something.
-    Tell {
-        node: NodeId,
-    },
-    Hear(Told),
-    Crash {
-        node: NodeId,
-    },
-    Restart {
-        node: NodeId,
-    },
-}
-
-/// A message under way.
-#[derive(Clone, Debug)]
-pub(crate) struct Parcel<M> {
-    pub(crate) message: M,
-    pub(crate) sent: Time,
-    pub(crate) from: NodeId,
-    pub(crate) to: NodeId,
-    pub(crate) lazy: bool,
-    /// The number of the message's kind.
-    pub(crate) kind: u8,
-}
-
-/// A process's client, and what is measured of it. What every message touches comes first, beside
+/// A process's client and its measures. The fields that every message touches come first, beside
 /// the process.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Client {
     pub(crate) sent: u64,
     pub(crate) received: u64,
-    /// Counts the crashes: what was planned before one must not happen after it.
+    /// The number of crashes: an event planned before a crash must not happen after it.
     pub(crate) incarnation: u32,
     pub(crate) phase: Phase,
     pub(crate) down: bool,
-    /// Nobody was inside or waiting when it asked.
-    asked_alone: bool,
+    /// No process was in the critical section or waiting when it requested.
+    found_free: bool,
     pub(crate) requested_at: u64,
     pub(crate) entered_at: u64,
     pub(crate) entries_before: u64,
@@ -74,21 +37,21 @@ pub(crate) struct Client {
     pub(crate) entries: u64,
 }
 
-/// How far a run has come.
+/// The stages of a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
     WarmUp,
     Measuring,
-    /// Nobody asks any more; those who have asked must still get in.
+    /// No client requests any more; those that wait must still enter.
     Draining,
     Over,
 }
 
-/// How long a run is.
+/// The length of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Length {
     pub(crate) warm_up: u64,
-    /// The warm-up is over after so many events, too.
+    /// The warm-up also ends after so many events.
     pub(crate) warm_up_events: u64,
     pub(crate) entries: u64,
     pub(crate) drain: bool,
@@ -99,7 +62,7 @@ pub(crate) struct Length {
 pub(crate) struct Step {
     pub(crate) who: NodeId,
     pub(crate) clock: Time,
-    pub(crate) fence: Option<Fence>,
+    pub(crate) fence: Option<FencingToken>,
 }
 
 impl Step {
@@ -120,20 +83,21 @@ pub(crate) struct World<M> {
     pub(crate) links: Links,
     pub(crate) length: Length,
     pub(crate) batches: Batches,
-    /// What processes tell each other beside the algorithm, if they do.
-    pub(crate) tells: Option<Tells>,
-    /// Messages under way that are not lazy.
+    /// The messages of the application, if there are any.
+    pub(crate) app_messages: Option<AppMessages>,
+    /// Messages in transit that are not lazy.
     pub(crate) busy: u64,
     requests: u64,
-    /// Requests that will be made, if their clients are up then.
+    /// Requests to come, made if their clients are up then.
     pub(crate) planned: u64,
-    /// When requests came to clients that were not outside, and could not be made yet.
+    /// The times of requests that came to a client that was not idle, and wait for its exit.
     backlog: BTreeMap<NodeId, VecDeque<u64>>,
-    /// When the last one left while others waited, until the next one enters.
-    left_at: Option<u64>,
-    /// At light load: somebody has left, and not everything has come to rest since.
+    /// The time of the last exit while others waited, until the next entry.
+    exited_at: Option<u64>,
+    /// At light load, the time of the last exit while its messages are in transit.
     next_after: Option<u64>,
-    /// Events since anybody asked, entered or left, while nobody was inside and somebody waited.
+    /// Events since the last request, entry or exit, counted while a process waits and none is in
+    /// the critical section.
     pub(crate) idle_events: u64,
 }
 
@@ -145,17 +109,17 @@ impl<M: Message> World<M> {
             wheel: Wheel::new(),
             measures: Measures::new(),
             checks,
-            batches: Batches::new(length.entries, clients.active().len() as u64),
+            batches: Batches::of(&clients, length.entries),
             clients,
             recorder: None,
             links,
             length,
-            tells: None,
+            app_messages: None,
             busy: 0,
             requests: 0,
             planned: 0,
             backlog: BTreeMap::new(),
-            left_at: None,
+            exited_at: None,
             next_after: None,
             idle_events: 0,
         }
@@ -172,23 +136,32 @@ impl<M: Message> World<M> {
             Load::Think(think) => {
                 self.plan_for_all(|clients, node| clients.think(node, think));
             }
+            Load::Poisson { .. } => self.plan_arrival(),
             Load::Bursts { .. } => {
                 self.wheel.push(0, Event::Burst);
             }
-            Load::Script(wishes) => {
-                for wish in wishes {
-                    self.plan_request(wish.at, wish.node, 0);
+            Load::Script(requests) => {
+                for request in requests {
+                    self.plan_request(request.at, request.node, 0);
                 }
             }
         }
-        for node in self.tells.as_ref().map_or(0..0, Tells::who) {
-            self.plan_to_tell(NodeId(node));
+        for node in self.app_messages.as_ref().map_or(0..0, AppMessages::senders) {
+            self.plan_app_message(NodeId(node));
         }
     }
 
     fn plan_request(&mut self, at: u64, node: NodeId, incarnation: u32) {
         self.planned += 1;
         self.wheel.push(at, Event::Request { node, incarnation });
+    }
+
+    /// Plans the next request of an open system.
+    pub(crate) fn plan_arrival(&mut self) {
+        let Load::Poisson { gap } = self.clients.workload.load else { return };
+        let at = self.now + self.clients.gap(Distribution::Exponential { mean: gap });
+        let node = self.clients.draw();
+        self.plan_request(at, node, u32::MAX);
     }
 
     fn plan_for_all(&mut self, mut when: impl FnMut(&mut Clients, NodeId) -> u64) {
@@ -198,8 +171,16 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// Everybody asks at once, and will again.
+    /// All clients request at once; plans the next burst. A run is measured from a burst to a
+    /// burst, since most messages of an entry may be sent at its request.
     pub(crate) fn burst(&mut self, every: Distribution) {
+        if self.is_warm(self.measures.entries_in_all) {
+            self.open();
+        } else if self.stage == Stage::Measuring && self.measures.entries >= self.length.entries {
+            return self.close();
+        } else {
+            self.end_of_batch();
+        }
         for node in self.clients.active().map(NodeId) {
             self.plan_request(self.now, node, u32::MAX);
         }
@@ -211,16 +192,16 @@ impl<M: Message> World<M> {
         matches!(self.clients.workload.load, Load::Light { .. })
     }
 
-    fn plan_next_light(&mut self, left_at: u64) {
+    fn plan_next_light(&mut self, exited_at: u64) {
         let Load::Light { gap } = self.clients.workload.load else { return };
-        let at = (left_at + self.clients.gap(gap)).max(self.now);
+        let at = (exited_at + self.clients.gap(gap)).max(self.now);
         let node = self.clients.draw();
         self.plan_request(at, node, u32::MAX);
     }
 
-    // What clients do.
+    // Requests, entries and exits.
 
-    pub(crate) fn asks(&mut self, who: NodeId, client: &mut Client) {
+    pub(crate) fn make_request(&mut self, who: NodeId, client: &mut Client) {
         self.requests += 1;
         self.idle_events = 0;
         if self.is_light() && self.is_warm(self.requests - 1) {
@@ -230,56 +211,56 @@ impl<M: Message> World<M> {
             self.end_of_batch();
         }
         client.phase = Phase::Requesting;
-        // Whoever had to put a request off has waited since.
+        // A request that had to be put off has waited since it came.
         let due = self.backlog.get_mut(&who).and_then(VecDeque::pop_front);
         client.requested_at = due.unwrap_or(self.now);
         client.entries_before = self.measures.entries_in_all;
-        client.asked_alone = self.checks.inside == 0 && self.checks.waiting == 0;
-        self.checks.asks(who);
+        client.found_free = self.checks.in_cs == 0 && self.checks.waiting == 0;
+        self.checks.requests(who);
     }
 
     fn enters(&mut self, step: Step, client: &mut Client) {
-        let fence = step.fence.expect("who enters has a fence");
+        let fence = step.fence.expect("an entry has a fencing token");
         let place = self.place(step.who);
-        self.record(step, || What::Enter { fence: fence.number() });
+        self.record(step, || What::Enter { fencing_token: fence.number() });
         self.checks.enters(place, fence);
         self.record_violations();
         self.idle_events = 0;
-        let sync = self.left_at.take().map(|left| self.now - left);
-        let stay = self.clients.hold(step.who);
+        let sync = self.exited_at.take().map(|exited_at| self.now - exited_at);
+        let hold = self.clients.hold(step.who);
         if self.measures.open {
-            self.measure_entry(client, sync, stay);
+            self.measure_entry(client, sync, hold);
         }
         self.measures.entries_in_all += 1;
-        client.phase = Phase::Inside;
+        client.phase = Phase::InCs;
         client.entered_at = self.now;
-        let leave = Event::Leave { node: step.who, incarnation: client.incarnation };
-        self.wheel.push(self.now + stay, leave);
+        let exit = Event::Exit { node: step.who, incarnation: client.incarnation };
+        self.wheel.push(self.now + hold, exit);
         self.end_of_entry();
     }
 
-    fn measure_entry(&mut self, client: &mut Client, sync: Option<u64>, stay: u64) {
+    fn measure_entry(&mut self, client: &mut Client, sync: Option<u64>, hold: u64) {
         let measures = &mut self.measures;
         let waited = self.now - client.requested_at;
         let bypass = measures.entries_in_all - client.entries_before;
         measures.entries += 1;
         measures.waiting.record(waited);
-        // Here, so that both speak of the same entries.
-        measures.response.record(waited + stay);
+        // Recorded at the entry, so that waiting and response time are of the same entries.
+        measures.response.record(waited + hold);
         measures.max_bypass = measures.max_bypass.max(bypass);
         if let Some(sync) = sync {
             measures.sync_delay.record(sync);
         }
-        if client.asked_alone && bypass == 0 {
+        if client.found_free && bypass == 0 {
             measures.client_delay.record(waited);
         }
         client.entries += 1;
         client.waited += waited;
     }
 
-    /// Everywhere but at light load, what is measured reaches from an entry to an entry.
+    /// Except at light load and in bursts, a run is measured from an entry to an entry.
     fn end_of_entry(&mut self) {
-        if self.is_light() {
+        if matches!(self.clients.workload.load, Load::Light { .. } | Load::Bursts { .. }) {
             return;
         }
         self.end_of_batch();
@@ -287,36 +268,36 @@ impl<M: Message> World<M> {
             self.open();
         } else if self.stage == Stage::Measuring
             && self.measures.entries == self.length.entries
-            && !self.has_read_its_script()
+            && !self.has_finished_script()
         {
             self.close();
         }
     }
 
-    /// Whether the requests were written down, and nobody will make one any more. Then the messages
-    /// of the last exit count too: it is measured until all is at rest.
-    fn has_read_its_script(&self) -> bool {
-        let is_written = matches!(self.clients.workload.load, Load::Script(_));
-        is_written && self.planned == 0 && self.checks.waiting == 0
+    /// Whether the requests come from a script and all have been granted. Then the messages of the
+    /// last exit count too: the run is measured until no message is in transit.
+    fn has_finished_script(&self) -> bool {
+        let is_scripted = matches!(self.clients.workload.load, Load::Script(_));
+        is_scripted && self.planned == 0 && self.checks.waiting == 0
     }
 
-    /// A request comes to a client that cannot make it yet.
+    /// A request comes to a client that is not idle: it waits for the exit.
     pub(crate) fn put_off(&mut self, who: NodeId) {
         self.backlog.entry(who).or_default().push_back(self.now);
     }
 
-    pub(crate) fn leaves(&mut self, who: NodeId, client: &mut Client) {
-        self.checks.leaves();
+    pub(crate) fn exits(&mut self, who: NodeId, client: &mut Client) {
+        self.checks.exits();
         self.idle_events = 0;
-        client.phase = Phase::Outside;
-        self.left_at = (self.checks.waiting > 0).then_some(self.now);
+        client.phase = Phase::Idle;
+        self.exited_at = (self.checks.waiting > 0).then_some(self.now);
         if self.measures.open {
-            self.measures.time_inside += self.now - client.entered_at;
+            self.measures.time_in_cs += self.now - client.entered_at;
         }
-        self.plan_after_leaving(who, client);
+        self.plan_after_exit(who, client);
     }
 
-    pub(crate) fn plan_after_leaving(&mut self, who: NodeId, client: &mut Client) {
+    pub(crate) fn plan_after_exit(&mut self, who: NodeId, client: &mut Client) {
         let incarnation = client.incarnation;
         match self.clients.workload.load {
             Load::Light { .. } => self.next_after = Some(self.now),
@@ -325,7 +306,7 @@ impl<M: Message> World<M> {
                 let at = self.now + self.clients.think(who, think);
                 self.plan_request(at, who, incarnation);
             }
-            Load::Bursts { .. } | Load::Script(_) => {
+            Load::Poisson { .. } | Load::Bursts { .. } | Load::Script(_) => {
                 if self.backlog.get(&who).is_some_and(|due| !due.is_empty()) {
                     self.plan_request(self.now, who, incarnation);
                 }
@@ -333,7 +314,7 @@ impl<M: Message> World<M> {
         }
     }
 
-    // How a run proceeds.
+    // The stages of a run.
 
     /// Whether the warm-up ends after so many entries.
     fn is_warm(&self, entries: u64) -> bool {
@@ -360,21 +341,21 @@ impl<M: Message> World<M> {
         self.stage = if self.length.drain { Stage::Draining } else { Stage::Over };
     }
 
-    /// After every event: at light load the next one may ask once all is at rest, and in the end
-    /// the run is over once nobody waits.
+    /// After every event: at light load the next request is planned once no message is in transit,
+    /// and a run that drains is over once no process waits.
     pub(crate) fn after_event(&mut self) {
         if self.busy > 0 {
             return;
         }
-        if let Some(left_at) = self.next_after.take() {
+        if let Some(exited_at) = self.next_after.take() {
             if self.measures.entries >= self.length.entries {
                 self.close();
             } else {
-                self.plan_next_light(left_at);
+                self.plan_next_light(exited_at);
             }
         }
-        let settled = self.checks.waiting == 0 && self.checks.inside == 0;
-        if settled && self.stage != Stage::Draining && self.has_read_its_script() {
+        let settled = self.checks.waiting == 0 && self.checks.in_cs == 0;
+        if settled && self.stage != Stage::Draining && self.has_finished_script() {
             self.close();
         }
         if self.stage == Stage::Draining && settled {
@@ -382,26 +363,27 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// There were as many events as there may be.
+    /// Ends the run at its greatest number of events.
     pub(crate) fn cut(&mut self) {
         self.measures.close(self.now);
         self.stage = Stage::Over;
     }
 
-    /// Nothing more will happen, or nothing that helps: who waits now, having asked after so many
-    /// entries, waits for ever.
+    /// Ends a run in which no process will enter any more: the processes that wait, each having
+    /// requested after so many entries, wait for ever.
     pub(crate) fn end(&mut self, waiting: impl Iterator<Item = (NodeId, u64)>) {
         self.measures.close(self.now);
-        // Once nobody asks any more, an end without events tells nothing of why: whoever was passed
-        // twice by everybody was starved by those who still entered.
+        // In a drained system an end without events does not show the cause: a process that every
+        // other one bypassed twice was starved while others entered.
         let draining = self.stage == Stage::Draining;
         self.stage = Stage::Over;
         let contenders = u64::from(self.clients.active().end);
         let entries = self.measures.entries_in_all;
-        let is_starved = |asked_after: u64| draining && entries - asked_after > 2 * contenders;
+        let is_starved =
+            |requested_after: u64| draining && entries - requested_after > 2 * contenders;
         let (starved, stuck): (Vec<_>, Vec<_>) = waiting.partition(|&(_, since)| is_starved(since));
         let stopped =
-            if self.is_all_else_at_rest() { Claim::DeadlockFree } else { Claim::Liveness };
+            if self.has_only_app_events() { Claim::DeadlockFree } else { Claim::Liveness };
         for (claim, waiting) in [(stopped, stuck), (Claim::Liveness, starved)] {
             self.waits_for_ever(claim, waiting.into_iter().map(|(node, _)| node).collect());
         }
@@ -410,16 +392,18 @@ impl<M: Message> World<M> {
     fn waits_for_ever(&mut self, claim: Claim, waiting: Vec<NodeId>) {
         if let Some(&first) = waiting.first() {
             let names: Vec<_> = waiting.iter().take(5).map(NodeId::to_string).collect();
-            let more = if waiting.len() > 5 { ", ..." } else { "" };
-            let count = waiting.len();
-            let wait = if count == 1 { "waits" } else { "wait" };
-            let what = format!("{count} {wait} for ever: {}{more}", names.join(", "));
+            let names = names.join(", ");
+            let what = match waiting.len() {
+                1 => format!("process {names} waits for ever"),
+                count @ 2..=5 => format!("{count} processes wait for ever: {names}"),
+                count => format!("{count} processes wait for ever: {names}, ..."),
+            };
             self.checks.violation(claim, self.place(first), what);
             self.record_violations();
         }
     }
 
-    // What processes do.
+    // Effects of processes.
 
     pub(crate) fn perform(&mut self, step: Step, client: &mut Client, effect: Effect<'_, M>) {
         match effect {
@@ -449,9 +433,6 @@ impl<M: Message> World<M> {
                 self.measures.nonsense += 1;
                 self.record(step, || What::Nonsense { from, why: why.into() });
             }
-            Effect::Elected { .. } | Effect::SetTimer { .. } | Effect::CancelTimer { .. } => {
-                unreachable!("an effect of elections from a mutual exclusion algorithm")
-            }
         }
     }
 
@@ -459,102 +440,102 @@ impl<M: Message> World<M> {
         let far = self.measures.open && self.links.are_apart(parcel.from, parcel.to);
         self.measures.far += u64::from(far);
         match self.links.send(self.now, parcel.from, parcel.to, parcel.lazy) {
-            Fate::Once(at) => self.put_under_way(at, parcel),
+            Fate::Once(at) => self.put_in_transit(at, parcel),
             Fate::Twice(first, second) => {
                 if let Some(recorder) = &mut self.recorder {
                     recorder.duplicates(self.now, parcel.from, parcel.to, &parcel.message);
                 }
-                self.put_under_way(first, parcel.clone());
-                self.put_under_way(second, parcel);
+                self.put_in_transit(first, parcel.clone());
+                self.put_in_transit(second, parcel);
             }
-            Fate::Lost => self.loses(&parcel),
+            Fate::Dropped => self.drops(&parcel),
         }
     }
 
-    fn put_under_way(&mut self, at: u64, parcel: Parcel<M>) {
+    fn put_in_transit(&mut self, at: u64, parcel: Parcel<M>) {
         let from = parcel.from;
         self.busy += u64::from(!parcel.lazy);
-        let place = self.wheel.push(at, Event::Deliver(parcel));
-        self.checks.sends(from, place);
+        let slot = self.wheel.push(at, Event::Deliver(parcel));
+        self.checks.sends(from, slot);
         if let Some(recorder) = &mut self.recorder {
-            recorder.goes_to(place, from);
+            recorder.goes_to(slot, from);
         }
     }
 
-    /// The message of this place finds its receiver down.
-    pub(crate) fn cannot_deliver(&mut self, place: usize, parcel: &Parcel<M>) {
+    /// Drops the message of this slot, since its receiver is down.
+    pub(crate) fn cannot_deliver(&mut self, slot: usize, parcel: &Parcel<M>) {
         self.measures.lost += 1;
         if let Some(recorder) = &mut self.recorder {
             let ends = (parcel.from, parcel.to);
-            recorder.is_undeliverable(self.now, place, ends, &parcel.message);
+            recorder.is_undeliverable(self.now, slot, ends, &parcel.message);
         }
     }
 
-    fn loses(&mut self, parcel: &Parcel<M>) {
+    fn drops(&mut self, parcel: &Parcel<M>) {
         self.measures.lost += 1;
-        self.checks.loses(parcel.from);
+        self.checks.drops(parcel.from);
         if let Some(recorder) = &mut self.recorder {
-            recorder.loses(self.now, parcel.from, parcel.to, &parcel.message);
+            recorder.drops(self.now, parcel.from, parcel.to, &parcel.message);
         }
     }
 
-    // What applications do.
+    // Messages of the application.
 
-    fn plan_to_tell(&mut self, node: NodeId) {
-        if let Some(tells) = &mut self.tells {
-            tells.waiting += 1;
-            let at = self.now + tells.gap();
-            self.wheel.push(at, Event::Tell { node });
+    fn plan_app_message(&mut self, node: NodeId) {
+        if let Some(app_messages) = &mut self.app_messages {
+            app_messages.waiting += 1;
+            let at = self.now + app_messages.gap();
+            self.wheel.push(at, Event::AppSend { node });
         }
     }
 
-    /// A process tells another one something; if it is down, only when it is up again.
-    pub(crate) fn tells(&mut self, from: NodeId, clock: Time, down: bool) {
-        let Some(tells) = &mut self.tells else { return };
-        tells.waiting -= 1;
-        let to = tells.listener(from);
-        self.plan_to_tell(from);
+    /// A process sends a message of the application, unless it is down; plans its next one.
+    pub(crate) fn sends_app_message(&mut self, from: NodeId, clock: Time, down: bool) {
+        let Some(app_messages) = &mut self.app_messages else { return };
+        app_messages.waiting -= 1;
+        let to = app_messages.receiver(from);
+        self.plan_app_message(from);
         if down {
             return;
         }
-        self.measures.tells += u64::from(self.measures.open);
+        self.measures.app_messages += u64::from(self.measures.open);
         self.measures.event([self.now, 3 << 32 | u64::from(from.0), u64::from(to.0), 0]);
         if let Some(recorder) = &mut self.recorder {
-            recorder.tells(self.now, from, clock, to);
+            recorder.sends_app_message(self.now, from, clock, to);
         }
-        let told = Told { sent: clock, from, to };
+        let message = AppMessage { sent: clock, from, to };
         match self.links.send(self.now, from, to, false) {
-            Fate::Once(at) => self.put_told_under_way(at, told),
+            Fate::Once(at) => self.put_app_message_in_transit(at, message),
             Fate::Twice(first, second) => {
-                self.put_told_under_way(first, told);
-                self.put_told_under_way(second, told);
+                self.put_app_message_in_transit(first, message);
+                self.put_app_message_in_transit(second, message);
             }
-            Fate::Lost => self.loses_told(told, None),
+            Fate::Dropped => self.drops_app_message(message, None),
         }
     }
 
-    fn put_told_under_way(&mut self, at: u64, told: Told) {
-        let place = self.wheel.push(at, Event::Hear(told));
-        if let Some(tells) = &mut self.tells {
-            tells.waiting += 1;
+    fn put_app_message_in_transit(&mut self, at: u64, message: AppMessage) {
+        let slot = self.wheel.push(at, Event::AppReceive(message));
+        if let Some(app_messages) = &mut self.app_messages {
+            app_messages.waiting += 1;
         }
-        self.checks.sends(told.from, place);
+        self.checks.sends(message.from, slot);
         if let Some(recorder) = &mut self.recorder {
-            recorder.goes_to(place, told.from);
+            recorder.goes_to(slot, message.from);
         }
     }
 
-    /// What was told is lost: at once, or when it finds its receiver down.
-    pub(crate) fn loses_told(&mut self, told: Told, place: Option<usize>) {
+    /// Drops a message of the application: at once, or from its slot since its receiver is down.
+    pub(crate) fn drops_app_message(&mut self, message: AppMessage, slot: Option<usize>) {
         self.measures.lost += 1;
         if let Some(recorder) = &mut self.recorder {
-            recorder.loses_told(self.now, told.from, told.to, place);
+            recorder.drops_app_message(self.now, message.from, message.to, slot);
         }
     }
 
-    /// Whether nothing waits but what applications tell each other.
-    pub(crate) fn is_all_else_at_rest(&self) -> bool {
-        self.wheel.len() == self.tells.as_ref().map_or(0, |tells| tells.waiting)
+    /// Whether no event is to come but those of the application.
+    pub(crate) fn has_only_app_events(&self) -> bool {
+        self.wheel.len() == self.app_messages.as_ref().map_or(0, |messages| messages.waiting)
     }
 
     fn place(&self, node: NodeId) -> Place {

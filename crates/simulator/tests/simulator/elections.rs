@@ -23,7 +23,7 @@ fn run(name: &str, plan: &ElectionPlan) -> ElectionReport {
 }
 
 #[test]
-fn every_election_agrees_whoever_starts_and_at_any_latency() {
+fn every_election_agrees_with_any_starters_and_latencies() {
     for about in registry::ALGORITHMS.iter().filter(|about| about.kind == Kind::Election) {
         for nodes in [1, 2, 5, 10] {
             let all: Vec<_> = (0..nodes).collect();
@@ -33,7 +33,7 @@ fn every_election_agrees_whoever_starts_and_at_any_latency() {
                     plan.seed = seed;
                     let report = run(about.name, &plan);
                     assert_eq!(report.violations, [], "{} of {nodes}, {starters:?}", about.name);
-                    // The invitation algorithm lets whoever invites first have the office.
+                    // In the invitation algorithm the first process that invites is elected.
                     let highest = about.order == "the highest id";
                     let right = |elected| elected < nodes && (!highest || elected == nodes - 1);
                     assert!(report.elected.is_some_and(right), "{} of {nodes}", about.name);
@@ -45,11 +45,12 @@ fn every_election_agrees_whoever_starts_and_at_any_latency() {
 }
 
 #[test]
-fn the_bully_needs_n_minus_2_messages_at_best_and_one_more_to_probe_the_dead() {
+fn the_bully_needs_n_minus_2_messages_at_best_and_one_more_to_probe_the_crashed_process() {
     let mut plan = plan(10, &[8]);
     plan.setup.crashed = vec![NodeId(9)];
     let report = run("bully", &plan);
-    // The second highest asks the dead one, hears nothing for 2T and a handling, and tells eight.
+    // The second highest probes the crashed process, waits 2T and a handling, and announces itself
+    // to eight.
     assert_eq!((report.messages, report.elected), (9, Some(8)));
     assert!((report.turnaround.unwrap() - 3.1).abs() < 0.01, "{:?}", report.turnaround);
 }
@@ -72,7 +73,7 @@ fn the_ring_election_costs_what_the_textbook_says() {
 }
 
 #[test]
-fn elections_cost_what_theory_says_whoever_starts() {
+fn elections_cost_what_theory_says_with_any_starters() {
     let costs = |name: &str, plan: &ElectionPlan| {
         let (theory, report) = (election_theory(name, plan), run(name, plan));
         let expected = theory.messages.expect("theory knows this");
@@ -89,9 +90,9 @@ fn elections_cost_what_theory_says_whoever_starts() {
             let order = (0..nodes).rev().map(NodeId).collect();
             let mut ring = plan(nodes, &all);
             ring.setup.ring = Some(order).filter(|_| falls);
-            // All are up, the highest is down, or another one.
+            // All are up, the highest is down, or another process is.
             for down in [None, Some(nodes - 1), Some(nodes / 2)] {
-                // Alone, a process needs no message.
+                // A single process needs no message.
                 let down = down.filter(|_| nodes > 2).map(NodeId);
                 ring.setup.crashed = down.into_iter().collect();
                 let up: Vec<_> = (0..nodes).map(NodeId).filter(|id| Some(*id) != down).collect();
@@ -136,7 +137,7 @@ fn a_bound_that_does_not_hold_can_elect_two() {
 }
 
 #[test]
-fn a_process_that_comes_back_takes_over_if_it_is_the_highest() {
+fn a_process_that_restarts_takes_over_if_it_is_the_highest() {
     let mut plan = plan(5, &[0]);
     plan.setup.crashed = vec![NodeId(4)];
     plan.network.outages.push(Outage { node: NodeId(4), from: 0, until: Some(100 * T) });
@@ -146,16 +147,16 @@ fn a_process_that_comes_back_takes_over_if_it_is_the_highest() {
 }
 
 #[test]
-fn who_elects_itself_below_one_that_is_up_is_caught_when_it_does() {
+fn a_process_that_elects_itself_while_a_higher_one_is_up_is_found_at_once() {
     let mut plan = plan(5, &[0]);
     plan.setup.crashed = vec![NodeId(4)];
     plan.transmission = Some(T / 2);
     let report = run("bully", &plan);
-    // In the end all agree; on the way those whose answers came too late took the office.
+    // In the end all agree; before that, processes whose answers came too late elected themselves.
     assert_eq!(report.elected, Some(3));
     let first = &report.violations[0];
     assert_eq!((first.property, first.node), (Claim::Agreement, 0));
-    assert!(first.what.contains("3, who is higher, is up"), "{}", first.what);
+    assert!(first.what.contains("3, which is higher, is up"), "{}", first.what);
     assert!(first.at > 0 && first.at < 3 * T, "{}", first.at);
 }
 
@@ -170,5 +171,17 @@ fn all_starters_on_a_descending_ring_cost_the_worst_case_and_on_an_ascending_one
         let worst = run("chang-roberts", &plan);
         assert_eq!(worst.messages_by_kind["election"], u64::from(nodes * (nodes + 1) / 2));
         assert_eq!((worst.elected, worst.violations), (Some(nodes - 1), vec![]));
+    }
+}
+
+#[test]
+fn a_crash_after_the_election_does_not_violate_agreement() {
+    for name in ["bully", "chang-roberts", "invitation"] {
+        let elected = run(name, &plan(5, &[0])).elected.expect("all agree");
+        let mut plan = plan(5, &[0]);
+        plan.network.outages.push(Outage { node: NodeId(elected), from: 1000 * T, until: None });
+        let report = run(name, &plan);
+        assert_eq!((report.elected, report.violations), (Some(elected), vec![]), "{name}");
+        assert!(report.elected_is_down, "{name}");
     }
 }

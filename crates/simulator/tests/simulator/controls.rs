@@ -1,13 +1,14 @@
-//! What is broken is found broken, and what is not is not.
+//! Violations are found where an algorithm's assumptions do not hold, and only there.
 
 use mutua_algorithms::{Claim, Kind, Links, NodeId, Setup, registry};
 use mutua_simulator::{
-    Distribution, Load, Network, Outage, Partition, Plan, Report, Who, Wish, Workload, simulate,
+    Distribution, Load, Network, Outage, Partition, Plan, Report, ScriptedRequest, Who, Workload,
+    simulate,
 };
 
 const T: u64 = 1_000_000;
 
-/// Everyone rests for a while between its requests: enough contention, in ever new orders.
+/// Every client thinks between its requests: enough contention, in ever new orders.
 fn contended(setup: Setup, latency: Distribution) -> Plan {
     let think = Distribution::Exponential { mean: 8 * T };
     let workload =
@@ -31,7 +32,7 @@ fn is_violated(name: &str, plan: &Plan, claims: &[Claim]) -> bool {
 const EXPONENTIAL: Distribution = Distribution::Exponential { mean: T };
 
 #[test]
-fn nothing_is_violated_on_the_links_that_an_algorithm_asks_for() {
+fn no_property_is_violated_on_the_links_that_an_algorithm_needs() {
     for about in registry::ALGORITHMS.iter().filter(|about| about.kind == Kind::Mutex) {
         if about.control {
             continue;
@@ -51,20 +52,20 @@ fn nothing_is_violated_on_the_links_that_an_algorithm_asks_for() {
 }
 
 #[test]
-fn lamport_loses_safety_or_stops_on_links_that_reorder() {
+fn lamport_violates_mutual_exclusion_or_deadlocks_on_links_that_reorder() {
     let mut plan = contended(Setup::new(5), EXPONENTIAL);
     plan.network.fifo = false;
-    assert!(is_violated("lamport", &plan, &[Claim::Safety, Claim::DeadlockFree]));
+    assert!(is_violated("lamport", &plan, &[Claim::MutualExclusion, Claim::DeadlockFree]));
 }
 
 #[test]
-fn the_bakery_without_choice_lets_two_in() {
+fn the_bakery_without_choice_violates_mutual_exclusion() {
     let plan = contended(Setup::new(4), EXPONENTIAL);
-    assert!(is_violated("bakery-naive", &plan, &[Claim::Safety]));
+    assert!(is_violated("bakery-naive", &plan, &[Claim::MutualExclusion]));
 }
 
 #[test]
-fn ricart_agrawala_with_plain_replies_breaks_the_order() {
+fn ricart_agrawala_with_plain_replies_violates_ordering() {
     // A reply overtakes the request that its sender made before; without the clock on it, the next
     // request of its receiver is stamped too low. It takes a receiver in a hurry and slow messages.
     let latency = Distribution::LogNormal { mean: T, sigma: 2.0 };
@@ -78,7 +79,7 @@ fn ricart_agrawala_with_plain_replies_breaks_the_order() {
 }
 
 #[test]
-fn a_lost_message_stops_everybody() {
+fn a_dropped_message_stops_all_processes() {
     let mut plan = contended(Setup::new(4), Distribution::Constant(T));
     plan.network.loss = 0.01;
     for name in ["ricart-agrawala", "raymond", "central", "le-lann"] {
@@ -87,8 +88,8 @@ fn a_lost_message_stops_everybody() {
 }
 
 #[test]
-fn who_is_forgotten_while_others_enter_starves_and_who_nobody_passes_is_stuck() {
-    // The first request of process 2 is lost with its link; the others go on to the end.
+fn a_process_whose_request_was_dropped_starves_while_others_enter() {
+    // The first request of process 2 is dropped at the partition; the others enter to the end.
     let mut plan = contended(Setup::new(4), Distribution::Constant(T));
     let group = [NodeId(2)].into_iter().collect();
     plan.network.partitions = vec![Partition { from: 0, until: u64::MAX, group }];
@@ -98,7 +99,7 @@ fn who_is_forgotten_while_others_enter_starves_and_who_nobody_passes_is_stuck() 
 }
 
 #[test]
-fn a_crash_of_the_holder_stops_everybody() {
+fn a_crash_of_the_holder_stops_all_processes() {
     let mut plan = contended(Setup::new(4), Distribution::Constant(T));
     plan.workload = Workload::saturated(Distribution::Constant(T));
     plan.network.outages = (0..4)
@@ -110,24 +111,24 @@ fn a_crash_of_the_holder_stops_everybody() {
 }
 
 #[test]
-fn a_process_that_comes_back_with_the_token_makes_it_two() {
+fn a_process_that_restarts_with_the_token_makes_two_tokens() {
     let mut plan = contended(Setup::new(4), Distribution::Constant(T));
     plan.workload = Workload::saturated(Distribution::Constant(T));
     // Process 0 has the token at the start, and again when it is made anew.
     let outage = Outage { node: NodeId(0), from: 9 * T + T / 2, until: Some(10 * T + T / 4) };
     plan.network.outages.push(outage);
-    assert!(is_violated("naimi-trehel", &plan, &[Claim::Safety, Claim::Fence]));
+    assert!(is_violated("naimi-trehel", &plan, &[Claim::MutualExclusion, Claim::Fencing]));
 }
 
 #[test]
-fn messages_of_the_application_show_that_a_queue_or_a_ring_does_not_keep_the_order() {
+fn app_messages_show_that_a_queue_and_a_ring_violate_ordering() {
     let mut plan = contended(Setup::new(5), EXPONENTIAL);
-    plan.tells = Some(EXPONENTIAL);
+    plan.app_messages = Some(EXPONENTIAL);
     for name in ["central", "le-lann"] {
         let report = run(name, &plan);
-        // It is not claimed, so it is no violation, unless somebody asks to judge it.
+        // Ordering is not claimed, so a violation does not count unless the plan judges it.
         assert_eq!(report.violations, [], "{name}");
-        assert!(report.overtakings > Some(0) && report.tells > 0, "{name}");
+        assert!(report.overtakings > Some(0) && report.app_messages > 0, "{name}");
         let apart = report.unclaimed.iter().all(|found| found.property == Claim::Ordering);
         assert!(apart && !report.unclaimed.is_empty(), "{name}: {:?}", report.unclaimed);
         let judged = Plan { judged: vec![Claim::Ordering], ..plan.clone() };
@@ -139,11 +140,11 @@ fn messages_of_the_application_show_that_a_queue_or_a_ring_does_not_keep_the_ord
 }
 
 #[test]
-fn a_script_that_is_played_ends_though_applications_go_on_telling() {
+fn a_script_ends_although_app_messages_go_on() {
     let mut plan = contended(Setup::new(3), Distribution::Constant(T));
-    let wish = |node, at| Wish { at, node: NodeId(node), hold: None };
-    plan.workload.load = Load::Script(vec![wish(0, 0), wish(1, T)]);
-    plan.tells = Some(EXPONENTIAL);
+    let request = |node, at| ScriptedRequest { at, node: NodeId(node), hold: None };
+    plan.workload.load = Load::Script(vec![request(0, 0), request(1, T)]);
+    plan.app_messages = Some(EXPONENTIAL);
     let report = run("lamport", &plan);
     assert_eq!((report.entries, report.violation_count), (2, 0));
     plan.network.loss = 1.0;
@@ -152,7 +153,7 @@ fn a_script_that_is_played_ends_though_applications_go_on_telling() {
 }
 
 #[test]
-fn the_bypass_of_a_tree_is_found_where_it_is_judged() {
+fn the_bypass_on_a_tree_is_found_where_it_is_judged() {
     let mut plan = contended(Setup::new(6), EXPONENTIAL);
     plan.workload.load = Load::Think(Distribution::Exponential { mean: 3 * T });
     assert_eq!(run("raymond", &plan).violations, []);

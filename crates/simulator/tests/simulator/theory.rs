@@ -11,7 +11,7 @@ const T: u64 = 1_000_000;
 const SIZES: [u32; 5] = [3, 5, 10, 31, 100];
 const LOADS: [TheoryLoad; 2] = [TheoryLoad::Light, TheoryLoad::Saturated];
 
-/// A formula and the measure it speaks of.
+/// A formula and its measure.
 type Row = (&'static str, fn(&Theory) -> Option<&Expected>, fn(&Report) -> Option<f64>);
 
 const ROWS: [Row; 4] = [
@@ -42,11 +42,11 @@ fn runs(name: &str, setup: &Setup, load: TheoryLoad, theory: &Theory) -> Vec<Rep
     let network = Network::new(Distribution::Constant(T));
     let mut plan = Plan::new(setup.clone(), network, workload, entries);
     if nodes >= 1000 && !is_random {
-        // A round is enough for everyone to stand in the order that remains.
+        // After one round the processes are in the order that remains.
         plan.warm_up = Some(u64::from(nodes) * u64::from(load == TheoryLoad::Saturated));
     }
     if RINGS.contains(&name) {
-        // A token that goes round does so from the first step on: there is nothing to settle.
+        // A token circulates from the first step on: there is nothing to settle.
         plan.warm_up = Some(10);
     }
     let run = |seed| {
@@ -56,7 +56,7 @@ fn runs(name: &str, setup: &Setup, load: TheoryLoad, theory: &Theory) -> Vec<Rep
     (1..=seeds).map(run).collect()
 }
 
-/// Compares all that theory says of a system with what is measured.
+/// Compares every formula for a system with the measurement.
 fn compare(name: &str, setup: &Setup, load: TheoryLoad) {
     let theory = theory(name, setup, load);
     if ROWS.iter().all(|(_, expected, _)| expected(&theory).is_none()) {
@@ -152,15 +152,15 @@ fn a_thousand_processes_cost_what_theory_says() {
     }
 }
 
-/// Apart, to run beside the others: they take the longest.
+/// A test of its own, so that it runs in parallel with the others: it takes the longest.
 #[test]
-fn rings_of_a_thousand_with_little_to_do_cost_what_theory_says() {
+fn rings_of_a_thousand_at_light_load_cost_what_theory_says() {
     for name in RINGS {
         compare(name, &Setup::new(1000), TheoryLoad::Light);
     }
 }
 
-/// All but the Bakery, which polls, and those whose every entry takes N^2 steps.
+/// All but the Bakery, which polls, and the algorithms whose every entry takes N^2 steps.
 const SATURATED_THOUSANDS: [&str; 12] = [
     "central",
     "le-lann",
@@ -178,7 +178,7 @@ const SATURATED_THOUSANDS: [&str; 12] = [
 
 const RINGS: [&str; 2] = ["le-lann", "dijkstra"];
 
-/// All but the rings and two controls, which cost alone what their originals do.
+/// All but the rings and two negative controls, which at light load cost what their originals do.
 const LIGHT_THOUSANDS: [&str; 13] = [
     "suzuki-kasami",
     "ricart-agrawala-token",
@@ -195,7 +195,7 @@ const LIGHT_THOUSANDS: [&str; 13] = [
     "naimi-trehel",
 ];
 
-/// What theory says of ten processes, light and saturated, worked out by hand: messages, those with
+/// The figures for ten processes, light and saturated, worked out by hand: messages, messages with
 /// a multicast counted once, and the delay at that load (client or synchronization).
 type ByHand = (&'static str, [Option<f64>; 3], [Option<f64>; 3]);
 
@@ -212,7 +212,7 @@ const BINARY_OF_TEN: f64 =
     2.0 * (5.0 * 1.0 * 9.0 + 2.0 * 8.0 + 2.0 * 3.0 * 7.0 + 6.0 * 4.0) / 100.0;
 
 #[test]
-fn theory_speaks_of_every_row_as_worked_out_by_hand() {
+fn every_formula_gives_the_figures_worked_out_by_hand() {
     // K of the ten quorums of the grid of 3 and 4 columns: 5.2 on average.
     let k = 5.2;
     let rows: [ByHand; 15] = [

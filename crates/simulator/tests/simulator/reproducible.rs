@@ -1,4 +1,4 @@
-//! One seed, one run: the same hash every time, in every build, with or without a trace.
+//! One seed gives one run: the same hash every time, in every build, with or without a trace.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -41,7 +41,7 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
 }
 
 #[test]
-fn two_threads_see_what_one_sees() {
+fn runs_in_two_threads_equal_a_run_in_one() {
     let alone = hash("naimi-trehel", 5);
     let beside = || std::thread::spawn(|| hash("naimi-trehel", 5));
     let both = [beside(), beside()].map(|thread| thread.join().expect("no panic"));
@@ -69,7 +69,7 @@ fn recorded<M: mutua_algorithms::Mutex>(seed: u64) -> (Vec<Event>, String) {
 }
 
 #[test]
-fn writing_a_run_down_does_not_change_it_and_gives_the_same_trace_twice() {
+fn recording_does_not_change_a_run_and_gives_the_same_trace_twice() {
     let (events, with_trace) = recorded::<RicartAgrawala>(3);
     assert_eq!(with_trace, hash("ricart-agrawala", 3));
     assert_eq!(recorded::<RicartAgrawala>(3).0, events);
@@ -79,25 +79,25 @@ fn writing_a_run_down_does_not_change_it_and_gives_the_same_trace_twice() {
 #[test]
 fn every_message_of_a_trace_is_sent_before_it_arrives_and_arrives_once() {
     let (events, _) = recorded::<Maekawa>(4);
-    let mut under_way = Vec::new();
+    let mut in_transit = Vec::new();
     let (mut arrived, mut last) = (0, 0);
     for event in &events {
         assert!(event.at >= last, "time goes forward");
         last = event.at;
         match &event.what {
-            What::Send { to, message, .. } => under_way.push((event.who, *to, message.id)),
+            What::Send { to, message, .. } => in_transit.push((event.who, *to, message.id)),
             What::Multicast { to, message } => {
-                under_way.extend(to.iter().map(|&to| (event.who, to, message.id)));
+                in_transit.extend(to.iter().map(|&to| (event.who, to, message.id)));
             }
             What::Receive { from, message } => {
                 let sent = (*from, event.who, message.id);
-                let place = under_way.iter().position(|known| *known == sent);
-                under_way.swap_remove(place.expect("what arrives was sent"));
+                let place = in_transit.iter().position(|known| *known == sent);
+                in_transit.swap_remove(place.expect("what arrives was sent"));
                 arrived += 1;
             }
             _ => {}
         }
     }
     assert!(arrived > 1000);
-    assert_eq!(under_way, [], "nothing is under way at the end");
+    assert_eq!(in_transit, [], "nothing is in transit at the end");
 }

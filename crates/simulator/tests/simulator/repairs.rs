@@ -1,0 +1,222 @@
+//! Runs with the generic repair: nothing is lost, no process enters twice, and without a crash not
+//! one message more is sent.
+
+use mutua_algorithms::{About, Kind, NodeId, Setup, registry, repairs::ElectionName};
+use mutua_simulator::{
+    Detector, Distribution, Network, Outage, Partition, Plan, RepairPlan, RepairReport, Workload,
+    simulate, simulate_repaired,
+};
+
+const T: u64 = 1_000_000;
+
+fn usable() -> impl Iterator<Item = &'static About> {
+    let mutexes = registry::ALGORITHMS.iter().copied();
+    mutexes.filter(|about| about.kind == Kind::Mutex && !about.control)
+}
+
+fn plan(nodes: u32, outages: &[(u32, u64, Option<u64>)]) -> Plan {
+    let mut network = Network::new(Distribution::Constant(T));
+    let outage = |&(node, from, until)| Outage { node: NodeId(node), from, until };
+    network.outages = outages.iter().map(outage).collect();
+    let workload = Workload::saturated(Distribution::Constant(T));
+    Plan::new(Setup::new(nodes), network, workload, 200)
+}
+
+fn run(name: &str, plan: Plan, election: ElectionName) -> RepairReport {
+    let detector = Detector::Perfect(Distribution::Uniform { low: T, high: 6 * T });
+    run_with(name, plan, election, detector)
+}
+
+fn run_with(name: &str, plan: Plan, election: ElectionName, detector: Detector) -> RepairReport {
+    simulate_plan(name, &repair_plan(plan, election, detector))
+}
+
+fn repair_plan(plan: Plan, election: ElectionName, detector: Detector) -> RepairPlan {
+    RepairPlan {
+        plan,
+        election,
+        special: false,
+        chosen: Vec::new(),
+        detector,
+        transmission: None,
+        handling: None,
+    }
+}
+
+fn simulate_plan(name: &str, plan: &RepairPlan) -> RepairReport {
+    simulate_repaired(name, plan, None).expect("a registered name").expect("it can start")
+}
+
+#[test]
+fn every_algorithm_loses_no_request_when_a_process_crashes() {
+    for about in usable() {
+        for &election in ElectionName::ALL {
+            for crashed in [0, 2, 4] {
+                let report = run(about.name, plan(5, &[(crashed, 30 * T, None)]), election);
+                let case = format!("{}, {}, {crashed} crashes", about.name, election.name());
+                assert_eq!(report.report.violations, [], "{case}");
+                assert_eq!((report.requests_lost, report.double_entries), (0, 0), "{case}");
+                assert_eq!(report.repairs.len(), 1, "{case}");
+                assert!(report.entries_after > 100, "{case}");
+                let repaired = report.repairs[0];
+                assert!(repaired.entered_at.is_some_and(|at| at >= repaired.started_at), "{case}");
+                // Each survivor but the leader reports, and gets the view.
+                let messages = &report.messages_by_purpose["repair"];
+                let others = u64::from(repaired.members) - 1;
+                assert!(messages["report"] >= others, "{case}");
+                assert_eq!(messages["view"], others, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_process_that_restarts_enters_again() {
+    for about in usable() {
+        let outages = [(1, 30 * T, Some(90 * T)), (3, 200 * T, None)];
+        let report = run(about.name, plan(4, &outages), ElectionName::ChangRoberts);
+        assert_eq!(report.report.violations, [], "{}", about.name);
+        assert_eq!((report.requests_lost, report.double_entries), (0, 0), "{}", about.name);
+        assert!(report.repairs.iter().any(|repaired| repaired.members >= 4), "{}", about.name);
+    }
+}
+
+#[test]
+fn without_a_crash_the_run_is_the_same_as_without_a_repair() {
+    for about in usable() {
+        let plain = simulate(about.name, &plan(5, &[])).expect("a name").expect("it can start");
+        let report = run(about.name, plan(5, &[]), ElectionName::Bully);
+        let kinds: Vec<_> = report.messages_by_purpose.keys().copied().collect();
+        assert_eq!(kinds, ["algorithm"], "{}", about.name);
+        assert_eq!(report.report.trace_hash, plain.trace_hash, "{}", about.name);
+        assert_eq!(report.report.messages_per_entry, plain.messages_per_entry, "{}", about.name);
+    }
+}
+
+#[test]
+fn a_timeout_that_holds_detects_a_crash_by_missing_heartbeats() {
+    let plan = plan(5, &[(2, 30 * T, None)]);
+    let report =
+        run_with("suzuki-kasami", plan, ElectionName::ChangRoberts, Detector::Timeout(10 * T));
+    assert_eq!(report.report.violations, []);
+    assert_eq!((report.requests_lost, report.double_entries, report.repairs.len()), (0, 0, 1));
+    assert!(report.messages_by_purpose["detection"]["heartbeat"] > 0);
+}
+
+#[test]
+fn a_partition_makes_two_leaders_and_two_processes_enter() {
+    let mut plan = plan(5, &[]);
+    let group = [NodeId(0), NodeId(1)].into_iter().collect();
+    plan.network.partitions.push(Partition { from: 20 * T, until: 300 * T, group });
+    let report = run_with("suzuki-kasami", plan, ElectionName::Bully, Detector::Timeout(8 * T));
+    assert!(report.double_entries > 0);
+    let leaders: std::collections::BTreeSet<_> =
+        report.repairs.iter().filter_map(|repaired| repaired.leader).collect();
+    assert!(leaders.contains(&1) && leaders.contains(&4), "{leaders:?}");
+}
+
+fn special(name: &str, plan: Plan) -> RepairReport {
+    let detector = Detector::Perfect(Distribution::Uniform { low: T, high: 6 * T });
+    let plan = repair_plan(plan, ElectionName::Bully, detector);
+    simulate_plan(name, &RepairPlan { special: true, ..plan })
+}
+
+#[test]
+fn a_special_repair_loses_no_request_either() {
+    for about in usable() {
+        for crashed in [0, 2, 4] {
+            let report = special(about.name, plan(5, &[(crashed, 30 * T, None)]));
+            let case = format!("{}, {crashed} crashes", about.name);
+            assert_eq!(report.report.violations, [], "{case}");
+            assert_eq!((report.requests_lost, report.double_entries), (0, 0), "{case}");
+            assert!(report.entries_after > 100, "{case}");
+        }
+    }
+}
+
+/// The messages of election and repair.
+fn cost(report: &RepairReport) -> u64 {
+    let purposes = ["election", "repair"].into_iter();
+    let kinds = purposes.filter_map(|purpose| report.messages_by_purpose.get(purpose));
+    kinds.flat_map(|kinds| kinds.values()).sum()
+}
+
+#[test]
+fn the_crash_of_a_process_that_others_can_take_out_costs_no_message() {
+    for name in ["lamport", "ricart-agrawala", "carvalho-roucairol", "bakery", "central"] {
+        let report = special(name, plan(5, &[(2, 30 * T, None)]));
+        assert_eq!(cost(&report), 0, "{name}");
+        assert_eq!(report.repairs.len(), 1, "{name}");
+        assert_eq!((report.repairs[0].how, report.repairs[0].without), ("special", Some(2)));
+    }
+}
+
+#[test]
+fn a_ring_closes_with_one_message() {
+    for name in ["le-lann", "dijkstra"] {
+        let report = special(name, plan(9, &[(2, 30 * T, None)]));
+        assert_eq!(cost(&report), 1, "{name}");
+    }
+}
+
+#[test]
+fn a_missing_acknowledgement_shows_a_gap_before_the_detector_does() {
+    let plan = plan(5, &[(2, 30 * T, None)]);
+    let detector = Detector::Perfect(Distribution::Constant(10_000 * T));
+    let plan = repair_plan(plan, ElectionName::Bully, detector);
+    let report = simulate_plan("le-lann", &RepairPlan { special: true, ..plan });
+    assert_eq!(report.report.violations, []);
+    assert!(report.repairs[0].suspended_at < 100 * T, "{:?}", report.repairs[0]);
+    assert!(report.messages_by_purpose["detection"]["ack"] > 100);
+}
+
+/// Each of the K-1 others that request of the lost voter sends its claim to the process that takes
+/// over, but that process itself if it is one of them.
+#[test]
+fn a_lost_voter_is_taken_over_with_a_claim_of_each_that_requests_of_it() {
+    for nodes in [25, 100] {
+        let side = f64::from(nodes).sqrt() as u64;
+        let plan = plan(nodes, &[(7, 60 * T, None)]);
+        let report = special("maekawa", plan);
+        assert_eq!(report.report.violations, []);
+        // A grid's quorum has 2n-1 members, and 8 is in the row of 7.
+        assert_eq!(report.messages_by_purpose["repair"]["claim"], 2 * side - 3, "{nodes}");
+        assert_eq!(cost(&report), 2 * side - 3, "{nodes}");
+        assert_eq!(report.repairs[0].leader, Some(8));
+    }
+}
+
+#[test]
+fn a_crash_hits_the_process_with_the_part() {
+    use mutua_simulator::{ChosenCrash, Victim};
+    let cases = [
+        ("central", Victim::Coordinator),
+        ("suzuki-kasami", Victim::Holder),
+        ("naimi-trehel", Victim::Token),
+        ("maekawa", Victim::QuorumMember),
+    ];
+    for (name, victim) in cases {
+        for special in [false, true] {
+            let chosen = vec![ChosenCrash { victim, from: 30 * T, until: None }];
+            let detector = Detector::Perfect(Distribution::Constant(2 * T));
+            let plan = repair_plan(plan(5, &[]), ElectionName::Bully, detector);
+            let report = simulate_plan(name, &RepairPlan { special, chosen, ..plan });
+            let case = format!("{name}, {victim}, special {special}");
+            assert_eq!(report.report.violations, [], "{case}");
+            assert_eq!((report.requests_lost, report.repairs.len()), (0, 1), "{case}");
+            assert!(report.entries_before > 0 && report.entries_after > 100, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_part_that_the_algorithm_does_not_have_is_refused() {
+    use mutua_simulator::{ChosenCrash, Victim};
+    let chosen = vec![ChosenCrash { victim: Victim::Token, from: T, until: None }];
+    let detector = Detector::Perfect(Distribution::Constant(T));
+    let plan = repair_plan(plan(3, &[]), ElectionName::Bully, detector);
+    let error = simulate_repaired("lamport", &RepairPlan { chosen, ..plan }, None)
+        .expect("a registered name")
+        .expect_err("it has no token");
+    assert!(error.to_string().contains("lamport has no token"), "{error}");
+}
