@@ -3,15 +3,16 @@
 use std::{fmt::Debug, hash::Hash};
 
 use mutua_algorithms::{
-    Election, Message, Mutex, NodeId, Outbox, Phase, Process, Renaming, Time, Timer,
+    Effect, Election, ElectionEffect, ElectionOutbox, Message, Mutex, NodeId, Outbox, Phase,
+    Process, Renaming, Time, Timer,
 };
 
 /// Something that happens at a process without a message.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Event {
-    /// The client asks for the critical section.
+    /// The client requests the critical section.
     Request,
-    /// The client leaves it.
+    /// The client exits.
     Release,
     /// The client starts an election.
     Start,
@@ -19,47 +20,102 @@ pub enum Event {
     Timeout(Timer),
     /// The process stops for good, or until it restarts.
     Crash,
-    /// A process that had crashed is back, its memory lost.
+    /// A process that has crashed restarts with an empty memory.
     Restart,
     /// The application sends a message of its own.
-    Tell(NodeId),
+    AppSend(NodeId),
+    /// The failure detector reports that another process has crashed and restarted so many times
+    /// in all. (Repairs.)
+    Report(NodeId, u8),
 }
 
 impl Event {
-    /// Whether it must happen in the end, once it can: clients leave and timers run out, but
-    /// nobody has to ask.
+    /// Whether it must happen in the end, once it can: clients exit, timers run out and crashes are
+    /// reported, but no client has to request.
     pub(crate) fn is_fair(self) -> bool {
         match self {
-            Self::Release | Self::Timeout(_) => true,
-            Self::Request | Self::Start | Self::Crash | Self::Restart | Self::Tell(_) => false,
+            Self::Release | Self::Timeout(_) | Self::Report(..) => true,
+            Self::Request | Self::Start | Self::Crash | Self::Restart | Self::AppSend(_) => false,
         }
     }
 }
 
-/// What the properties need to know of a process.
+/// The part of a process's state that the properties look at.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Look {
-    /// It has asked and waits; in an election, it is undecided.
+    /// It has requested and waits; in an election, it is undecided.
     pub(crate) waiting: bool,
     /// It is in the critical section.
-    pub(crate) inside: bool,
+    pub(crate) in_cs: bool,
     /// It has crashed.
     pub(crate) down: bool,
     /// It has begun its first request or election, or taken part in one.
     pub(crate) begun: bool,
-    /// Whom it takes for the coordinator.
+    /// The process that it takes for the coordinator.
     pub(crate) coordinator: Option<NodeId>,
+    /// Its crashes and restarts. (Repairs.)
+    pub(crate) changes: u8,
+    /// Its view and the process that started it. (Repairs.)
+    pub(crate) view: Option<(u32, Option<NodeId>)>,
+}
+
+/// The reaction of a process to one event.
+#[derive(Debug)]
+pub(crate) struct Reaction<M> {
+    /// Its messages with their receivers, in order.
+    pub(crate) sends: Vec<(NodeId, M)>,
+    /// Its client is in the critical section now.
+    pub(crate) entered: bool,
+    /// It has decided on a coordinator.
+    pub(crate) elected: bool,
+    /// It starts a view, which is after everything of older views.
+    pub(crate) starts_view: bool,
+    /// It has come into a view.
+    pub(crate) resumed: bool,
+}
+
+impl<M> Default for Reaction<M> {
+    fn default() -> Self {
+        Self {
+            sends: Vec::new(),
+            entered: false,
+            elected: false,
+            starts_view: false,
+            resumed: false,
+        }
+    }
+}
+
+impl<M: Clone> Reaction<M> {
+    pub(crate) fn multicast(&mut self, to: &[NodeId], message: &M) {
+        self.sends.extend(to.iter().map(|&to| (to, message.clone())));
+    }
+
+    /// The effects of a step of mutual exclusion.
+    pub(crate) fn drain(out: &mut Outbox<M>) -> Self {
+        let mut reaction = Self::default();
+        out.drain(|effect| match effect {
+            Effect::Send { to, message, .. } => reaction.sends.push((to, message)),
+            Effect::Multicast { to, message } => reaction.multicast(to, &message),
+            Effect::Enter => reaction.entered = true,
+            Effect::Nonsense { .. } => {}
+        });
+        reaction
+    }
 }
 
 /// A machine with what surrounds it: the client, the timers, the crash.
 pub(crate) trait Actor: Clone + Debug + Eq + Hash + Send + Sync + 'static {
     type Message: Message;
 
-    /// What can happen here now, beside a delivery.
+    /// Where its machine leaves its effects.
+    type Outbox: Default + Send;
+
+    /// The events that can happen here now, beside a delivery.
     fn events(&self, menu: &mut Vec<Event>);
 
-    /// One of those happens. A [`Event::Tell`] changes nothing here.
-    fn happen(&mut self, event: Event, out: &mut Outbox<Self::Message>);
+    /// One of those happens. An [`Event::AppSend`] changes nothing here.
+    fn happen(&mut self, event: Event, out: &mut Self::Outbox);
 
     /// A message arrives: the algorithm's, or none for the application's.
     fn receive(
@@ -67,16 +123,16 @@ pub(crate) trait Actor: Clone + Debug + Eq + Hash + Send + Sync + 'static {
         from: NodeId,
         sent: Time,
         message: Option<Self::Message>,
-        out: &mut Outbox<Self::Message>,
+        out: &mut Self::Outbox,
     );
 
-    /// Keeps account of a timer that the machine has set or cancelled.
-    fn set_timer(&mut self, _timer: Timer, _armed: bool) {}
+    /// Empties the outbox after a step; timers that the machine has set or cancelled are kept here.
+    fn react(&mut self, out: &mut Self::Outbox) -> Reaction<Self::Message>;
 
     /// The clock that goes with what it sends.
     fn time(&self) -> Time;
 
-    /// Whether this message moves the receiver's clock, and with it the fence.
+    /// Whether this message moves the receiver's clock, and with it the fencing token.
     fn carries_clock(&self, message: Option<&Self::Message>) -> bool;
 
     fn look(&self) -> Look;
@@ -104,15 +160,16 @@ impl<M: Mutex> Client<M> {
 
 impl<M: Mutex> Actor for Client<M> {
     type Message = M::Message;
+    type Outbox = Outbox<M::Message>;
 
     fn events(&self, menu: &mut Vec<Event>) {
         if self.down {
             return;
         }
         match self.process.machine().phase() {
-            Phase::Outside if self.entries_left > 0 => menu.push(Event::Request),
-            Phase::Inside => menu.push(Event::Release),
-            Phase::Outside | Phase::Requesting => {}
+            Phase::Idle if self.entries_left > 0 => menu.push(Event::Request),
+            Phase::InCs => menu.push(Event::Release),
+            Phase::Idle | Phase::Requesting => {}
         }
         menu.push(Event::Crash);
     }
@@ -125,8 +182,8 @@ impl<M: Mutex> Actor for Client<M> {
             }
             Event::Release => self.process.release(out),
             Event::Crash => self.down = true,
-            Event::Tell(_) => {}
-            Event::Start | Event::Timeout(_) | Event::Restart => {
+            Event::AppSend(_) => {}
+            Event::Start | Event::Timeout(_) | Event::Restart | Event::Report(..) => {
                 unreachable!("a client of mutual exclusion has no {event:?}")
             }
         }
@@ -144,8 +201,12 @@ impl<M: Mutex> Actor for Client<M> {
         }
         match message {
             Some(message) => self.process.receive(from, sent, message, out),
-            None => self.process.hear(from, sent, out),
+            None => self.process.observe(from, sent, out),
         };
+    }
+
+    fn react(&mut self, out: &mut Outbox<M::Message>) -> Reaction<M::Message> {
+        Reaction::drain(out)
     }
 
     fn time(&self) -> Time {
@@ -160,7 +221,7 @@ impl<M: Mutex> Actor for Client<M> {
         let phase = self.process.machine().phase();
         Look {
             waiting: phase == Phase::Requesting && !self.down,
-            inside: phase == Phase::Inside,
+            in_cs: phase == Phase::InCs,
             down: self.down,
             ..Look::default()
         }
@@ -189,7 +250,9 @@ pub(crate) struct Elector<E> {
     timers: u8,
 }
 
-const TIMERS: [Timer; 3] = [Timer::Answer, Timer::Announcement, Timer::Look];
+/// Every timer.
+pub(crate) const TIMERS: [Timer; 4] =
+    [Timer::Answer, Timer::Announcement, Timer::Look, Timer::Acknowledgement];
 
 impl<E: Election> Elector<E> {
     pub(crate) fn new(machine: E, starts: u8, down: bool) -> Self {
@@ -201,6 +264,7 @@ impl<E: Election> Elector<E> {
 
 impl<E: Election> Actor for Elector<E> {
     type Message = E::Message;
+    type Outbox = ElectionOutbox<E::Message>;
 
     fn events(&self, menu: &mut Vec<Event>) {
         if self.machine.is_none() {
@@ -209,12 +273,12 @@ impl<E: Election> Actor for Elector<E> {
         if self.starts_left > 0 {
             menu.push(Event::Start);
         }
-        let armed = TIMERS.into_iter().filter(|&timer| self.timers & bit(timer) != 0);
+        let armed = TIMERS.into_iter().filter(|&timer| self.timers & timer_bit(timer) != 0);
         menu.extend(armed.map(Event::Timeout));
         menu.push(Event::Crash);
     }
 
-    fn happen(&mut self, event: Event, out: &mut Outbox<E::Message>) {
+    fn happen(&mut self, event: Event, out: &mut ElectionOutbox<E::Message>) {
         if event == Event::Restart {
             self.machine = Some(self.fresh.clone());
         }
@@ -226,7 +290,7 @@ impl<E: Election> Actor for Elector<E> {
                 machine.start(out);
             }
             Event::Timeout(timer) => {
-                self.timers &= !bit(timer);
+                self.timers &= !timer_bit(timer);
                 machine.timeout(timer, out);
             }
             Event::Crash => {
@@ -237,8 +301,8 @@ impl<E: Election> Actor for Elector<E> {
                 self.begun = true;
                 machine.restart(out);
             }
-            Event::Tell(_) => {}
-            Event::Request | Event::Release => {
+            Event::AppSend(_) => {}
+            Event::Request | Event::Release | Event::Report(..) => {
                 unreachable!("a process of an election has no {event:?}")
             }
         }
@@ -249,7 +313,7 @@ impl<E: Election> Actor for Elector<E> {
         from: NodeId,
         _sent: Time,
         message: Option<E::Message>,
-        out: &mut Outbox<E::Message>,
+        out: &mut ElectionOutbox<E::Message>,
     ) {
         if let (Some(machine), Some(message)) = (&mut self.machine, message) {
             machine.receive(from, message, out);
@@ -257,12 +321,17 @@ impl<E: Election> Actor for Elector<E> {
         }
     }
 
-    fn set_timer(&mut self, timer: Timer, armed: bool) {
-        if armed {
-            self.timers |= bit(timer);
-        } else {
-            self.timers &= !bit(timer);
-        }
+    fn react(&mut self, out: &mut ElectionOutbox<E::Message>) -> Reaction<E::Message> {
+        let mut reaction = Reaction::default();
+        out.drain(|effect| match effect {
+            ElectionEffect::Send { to, message } => reaction.sends.push((to, message)),
+            ElectionEffect::Multicast { to, message } => reaction.multicast(to, &message),
+            ElectionEffect::Elected { .. } => reaction.elected = true,
+            ElectionEffect::SetTimer { timer, .. } => self.timers |= timer_bit(timer),
+            ElectionEffect::CancelTimer { timer } => self.timers &= !timer_bit(timer),
+            ElectionEffect::Nonsense { .. } => {}
+        });
+        reaction
     }
 
     fn time(&self) -> Time {
@@ -288,10 +357,11 @@ impl<E: Election> Actor for Elector<E> {
     fn map_times(&mut self, _map: &mut dyn FnMut(&mut Time)) {}
 
     fn rename(&mut self, _renaming: &Renaming) {
-        unreachable!("who is elected is a matter of names")
+        unreachable!("the ids decide an election")
     }
 }
 
-fn bit(timer: Timer) -> u8 {
+/// The bit of a timer in a set.
+pub(crate) fn timer_bit(timer: Timer) -> u8 {
     1 << (timer as u8)
 }

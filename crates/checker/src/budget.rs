@@ -1,17 +1,15 @@
-//! What may still go wrong in a run, in one word of the state.
+//! The faults that may still happen in a run, in one word of the state.
 
-use mutua_algorithms::StartError;
+use crate::{actor::Event, evidence::CheckError, system::Faults};
 
-use crate::{actor::Event, system::Faults};
-
-/// What a budget is kept for.
+/// An event that a budget limits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Cost {
     Crash,
     Restart,
     Loss,
     Duplicate,
-    Tell,
+    AppSend,
     Delay,
 }
 
@@ -22,13 +20,17 @@ const BITS: u32 = 5;
 const MOST: u32 = (1 << BITS) - 1;
 
 impl Cost {
-    /// What an event costs; most are free.
+    /// The cost of an event; most are free.
     pub(crate) fn of(event: Event) -> Option<Self> {
         match event {
             Event::Crash => Some(Self::Crash),
             Event::Restart => Some(Self::Restart),
-            Event::Tell(_) => Some(Self::Tell),
-            Event::Request | Event::Release | Event::Start | Event::Timeout(_) => None,
+            Event::AppSend(_) => Some(Self::AppSend),
+            Event::Request
+            | Event::Release
+            | Event::Start
+            | Event::Timeout(_)
+            | Event::Report(..) => None,
         }
     }
 
@@ -45,16 +47,13 @@ impl Cost {
 }
 
 /// The budget at the start.
-pub(crate) fn budget(faults: Faults, tells: u32, delays: u32) -> Result<u32, StartError> {
+pub(crate) fn budget(faults: Faults, app_messages: u32, delays: u32) -> Result<u32, CheckError> {
     let Faults { crashes, restarts, losses, duplicates } = faults;
     let mut budget = 0;
-    let counts = [crashes, restarts, losses, duplicates, tells, delays];
+    let counts = [crashes, restarts, losses, duplicates, app_messages, delays];
     for (place, count) in counts.into_iter().enumerate() {
         if count > MOST {
-            return Err(StartError::new(format!(
-                "{count} crashes, restarts, losses, duplicates, messages of the application or \
-                 delays are too many; at most {MOST} of each"
-            )));
+            return Err(CheckError::TooManyFaults { count, most: MOST });
         }
         budget |= count << (place as u32 * BITS);
     }
@@ -79,6 +78,7 @@ mod tests {
     #[test]
     fn more_than_can_be_counted_is_refused() {
         let faults = Faults { losses: MOST + 1, ..Faults::default() };
-        assert!(budget(faults, 0, 0).is_err());
+        let refused = CheckError::TooManyFaults { count: MOST + 1, most: MOST };
+        assert_eq!(budget(faults, 0, 0), Err(refused));
     }
 }

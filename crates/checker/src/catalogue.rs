@@ -8,44 +8,47 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use mutua_algorithms::{Effect, Fields, Links, Message, NodeId, Outbox, Renaming, Time};
+use mutua_algorithms::{Fields, Links, Message, NodeId, Renaming, Time};
 
 use crate::{
     actor::{Actor, Event, Look},
-    ghost::{Ghost, Happened},
+    ghost::{Ghost, GhostBits, Happened},
+    ids::{EffectId, LocalId, OutboxId, PacketId},
     intern::Interner,
     symmetry::Symmetry,
 };
 
 /// The number of the outbox that holds nothing.
-pub(crate) const EMPTY: u32 = 0;
+pub(crate) const EMPTY: OutboxId = OutboxId(0);
 
 /// The number of the effect that sends nothing.
-pub(crate) const NOTHING: u32 = 0;
+pub(crate) const NOTHING: EffectId = EffectId(0);
 
-/// What an event does where it happens.
+/// The effect of an event at its process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     /// The process after it.
-    pub(crate) local: u32,
-    /// What it sends.
-    pub(crate) effect: u32,
-    /// What it is to the properties.
+    pub(crate) local: LocalId,
+    /// The messages that it sends.
+    pub(crate) effect: EffectId,
+    /// Its view for the properties.
     pub(crate) marks: u8,
 }
 
 /// The client entered.
 pub(crate) const ENTERED: u8 = 1;
-/// The client left.
+/// The client exited.
 pub(crate) const LEFT: u8 = 1 << 1;
 /// A coordinator was elected.
 pub(crate) const ELECTED: u8 = 1 << 2;
-/// The client entered without having heard of the last exit.
+/// The client entered, and the last exit did not happen before that.
 pub(crate) const UNFENCED: u8 = 1 << 3;
 /// The client entered before a request that happened before its own.
 pub(crate) const OVERTOOK: u8 = 1 << 4;
 /// The handler panicked.
 pub(crate) const PANICKED: u8 = 1 << 5;
+/// The process came into a view.
+pub(crate) const RESUMED: u8 = 1 << 6;
 
 /// An event that can happen at a process without a message.
 #[derive(Clone, Copy, Debug)]
@@ -58,11 +61,11 @@ pub(crate) struct Move {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) to: u8,
-    pub(crate) packet: u32,
+    pub(crate) packet: PacketId,
     /// The outbox without it.
-    pub(crate) rest: u32,
+    pub(crate) rest: OutboxId,
     /// The outbox with a copy of it behind everything, where messages are duplicated.
-    pub(crate) twice: u32,
+    pub(crate) twice: OutboxId,
 }
 
 /// A message on its way.
@@ -74,37 +77,37 @@ struct Packet<M> {
     sent: Option<Time>,
     /// None for a message of the application.
     message: Option<M>,
-    ghost: u32,
+    ghost: GhostBits,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Local<A> {
     me: NodeId,
     actor: A,
-    ghost: u32,
+    ghost: GhostBits,
 }
 
-/// What a message says, for people.
+/// The contents of a message, for people.
 #[derive(Clone, Debug)]
 pub(crate) struct Words {
     pub(crate) kind: &'static str,
     pub(crate) fields: Fields,
 }
 
-/// What has happened anywhere in a search, so that a model in which too little can happen is
-/// noticed.
+/// The events that have happened anywhere in a search, so that a model in which too little can
+/// happen is noticed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// Who has entered, or was elected.
+    /// The processes that have entered, or have elected a coordinator.
     pub(crate) entered: BTreeSet<NodeId>,
-    /// Which messages have arrived, and where.
+    /// Every kind of message that has arrived, with its receiver.
     pub(crate) arrived: BTreeSet<(&'static str, NodeId)>,
-    /// Which message was answered by which, on arrival.
+    /// Pairs of kinds: a message, and one that was sent when it arrived.
     pub(crate) answered: BTreeSet<(&'static str, &'static str)>,
 }
 
 impl Seen {
-    /// What has happened to one has happened to all that could have its name.
+    /// An event at one process has happened at all that could have its name.
     pub(crate) fn rename(&self, symmetries: &[Symmetry]) -> Self {
         let mut all = self.clone();
         for Symmetry { renaming, .. } in symmetries {
@@ -119,39 +122,39 @@ impl Seen {
 /// The situations of one system, whatever its algorithm.
 pub(crate) trait Catalogue: Send {
     /// The start: one local situation and one outbox for each process.
-    fn start(&mut self) -> (Vec<u32>, Vec<u32>);
-    fn look(&self, local: u32) -> Look;
-    fn moves(&mut self, local: u32) -> Vec<Move>;
-    fn deliveries(&mut self, outbox: u32) -> Vec<Delivery>;
-    fn receive(&mut self, local: u32, packet: u32) -> Outcome;
+    fn start(&mut self) -> (Vec<LocalId>, Vec<OutboxId>);
+    fn look(&self, local: LocalId) -> Look;
+    fn moves(&mut self, local: LocalId) -> Vec<Move>;
+    fn deliveries(&mut self, outbox: OutboxId) -> Vec<Delivery>;
+    fn receive(&mut self, local: LocalId, packet: PacketId) -> Outcome;
     /// The outbox after an effect.
-    fn post(&mut self, outbox: u32, effect: u32) -> u32;
-    /// The ghost's change to everyone else when the client of `who` enters or leaves.
-    fn sweep_local(&mut self, local: u32, who: NodeId) -> u32;
-    fn sweep_outbox(&mut self, outbox: u32, who: NodeId) -> u32;
-    /// Whether a request of this process has not yet reached everyone it was sent to.
-    fn is_spreading(&self, outbox: u32) -> bool;
+    fn post(&mut self, outbox: OutboxId, effect: EffectId) -> OutboxId;
+    /// The ghost's change to all other processes when the client of `who` enters or exits.
+    fn sweep_local(&mut self, local: LocalId, who: NodeId) -> LocalId;
+    fn sweep_outbox(&mut self, outbox: OutboxId, who: NodeId) -> OutboxId;
+    /// Whether a request of this process has not yet reached every process it was sent to.
+    fn is_spreading(&self, outbox: OutboxId) -> bool;
     /// The lowest clock reading in it, if it holds any.
-    fn lowest_in_local(&self, local: u32) -> Option<u64>;
-    fn lowest_in_outbox(&self, outbox: u32) -> Option<u64>;
+    fn lowest_in_local(&self, local: LocalId) -> Option<u64>;
+    fn lowest_in_outbox(&self, outbox: OutboxId) -> Option<u64>;
     /// The same with all readings lower by so much.
-    fn shift_local(&mut self, local: u32, by: u64) -> u32;
-    fn shift_outbox(&mut self, outbox: u32, by: u64) -> u32;
+    fn shift_local(&mut self, local: LocalId, by: u64) -> LocalId;
+    fn shift_outbox(&mut self, outbox: OutboxId, by: u64) -> OutboxId;
     /// The same under new names.
-    fn rename_local(&mut self, local: u32, renaming: &Renaming) -> u32;
-    fn rename_outbox(&mut self, outbox: u32, renaming: &Renaming) -> u32;
-    fn words(&self, packet: u32) -> Words;
+    fn rename_local(&mut self, local: LocalId, renaming: &Renaming) -> LocalId;
+    fn rename_outbox(&mut self, outbox: OutboxId, renaming: &Renaming) -> OutboxId;
+    fn words(&self, packet: PacketId) -> Words;
     /// The same message without its ghost.
-    fn bare(&mut self, packet: u32) -> u32;
-    /// What is under way to each receiver.
-    fn contents(&self, outbox: u32) -> Vec<Vec<u32>>;
-    /// What an effect sends, in order: receiver and message.
-    fn sends(&self, effect: u32) -> Vec<(u32, u32)>;
-    /// What has happened anywhere in the search.
+    fn bare(&mut self, packet: PacketId) -> PacketId;
+    /// The messages under way to each receiver.
+    fn contents(&self, outbox: OutboxId) -> Vec<Vec<PacketId>>;
+    /// The messages that an effect sends, in order: receiver and message.
+    fn sends(&self, effect: EffectId) -> Vec<(u32, PacketId)>;
+    /// The events that have happened anywhere in the search.
     fn seen(&self) -> &Seen;
 }
 
-/// What a catalogue is told of the system.
+/// The parts of a system that a catalogue depends on.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) links: Links,
@@ -159,13 +162,13 @@ pub(crate) struct Rules {
     pub(crate) stamps: bool,
     pub(crate) ghost: Ghost,
     /// Whether the application sends messages of its own.
-    pub(crate) tells: bool,
-    /// Whether processes crash or come back.
+    pub(crate) app_messages: bool,
+    /// Whether processes crash or restart.
     pub(crate) crashes: bool,
     /// Whether messages are duplicated.
     pub(crate) duplicates: bool,
-    /// Who is inside at the start.
-    pub(crate) inside: Option<NodeId>,
+    /// The process that is in the critical section at the start.
+    pub(crate) in_cs: Option<NodeId>,
 }
 
 /// A process at the start, and what it sends first.
@@ -176,15 +179,15 @@ pub(crate) type AtStart<A> = (A, Vec<(NodeId, <A as Actor>::Message)>);
 pub(crate) struct CatalogueOf<A: Actor> {
     rules: Rules,
     start: Vec<AtStart<A>>,
-    locals: Interner<Local<A>>,
-    packets: Interner<Packet<A::Message>>,
+    locals: Interner<LocalId, Local<A>>,
+    packets: Interner<PacketId, Packet<A::Message>>,
     /// For each receiver the number of messages and their numbers, in order, or sorted where order
     /// is nothing.
-    outboxes: Interner<Box<[u32]>>,
+    outboxes: Interner<OutboxId, Box<[u32]>>,
     /// Receiver and message, in the order of sending.
-    effects: Interner<Box<[(u32, u32)]>>,
+    effects: Interner<EffectId, Box<[(u32, PacketId)]>>,
     seen: Seen,
-    out: Outbox<A::Message>,
+    out: A::Outbox,
 }
 
 impl<A: Actor> CatalogueOf<A> {
@@ -202,47 +205,46 @@ impl<A: Actor> CatalogueOf<A> {
             outboxes,
             effects,
             seen: Seen::default(),
-            out: Outbox::new(),
+            out: A::Outbox::default(),
         }
     }
 
     /// Runs one event at a process and keeps what comes of it.
     fn run(
         &mut self,
-        local: u32,
+        local: LocalId,
         happened: Happened,
-        event: impl FnOnce(&mut A, &mut Outbox<A::Message>),
+        event: impl FnOnce(&mut A, &mut A::Outbox),
     ) -> Outcome {
         let Local { me, mut actor, ghost } = self.locals.get(local).clone();
         let out = &mut self.out;
         if catch_unwind(AssertUnwindSafe(|| event(&mut actor, out))).is_err() {
-            self.out = Outbox::new();
+            self.out = A::Outbox::default();
             return Outcome { local, effect: NOTHING, marks: PANICKED };
         }
-        let mut sends = Vec::new();
+        let reaction = actor.react(&mut self.out);
         let mut marks = if happened == Happened::Release { LEFT } else { 0 };
-        self.out.drain(|effect| match effect {
-            Effect::Send { to, message, .. } => sends.push((to, message)),
-            Effect::Multicast { to, message } => {
-                sends.extend(to.iter().map(|&to| (to, message.clone())));
-            }
-            Effect::Enter => marks |= ENTERED,
-            Effect::Elected { .. } => marks |= ELECTED,
-            Effect::SetTimer { timer, .. } => actor.set_timer(timer, true),
-            Effect::CancelTimer { timer } => actor.set_timer(timer, false),
-            Effect::Nonsense { .. } => {}
-        });
+        if reaction.entered {
+            marks |= ENTERED;
+        }
+        if reaction.elected {
+            marks |= ELECTED;
+        }
+        if reaction.resumed {
+            marks |= RESUMED;
+        }
         if marks & (ENTERED | ELECTED) != 0 {
             self.seen.entered.insert(me);
         }
-        let after = self.rules.ghost.after(ghost, me, happened, marks & ENTERED != 0);
-        let sends = sends.into_iter().map(|(to, message)| (to, Some(message)));
+        let (entered, starts_view) = (marks & ENTERED != 0, reaction.starts_view);
+        let after = self.rules.ghost.after(ghost, me, happened, entered, starts_view);
+        let sends = reaction.sends.into_iter().map(|(to, message)| (to, Some(message)));
         let effect = self.effect(me, &actor, sends, after.sent);
         let local = self.local(me, actor, after.kept);
         Outcome { local, effect, marks: marks | after.marks }
     }
 
-    fn local(&mut self, me: NodeId, mut actor: A, ghost: u32) -> u32 {
+    fn local(&mut self, me: NodeId, mut actor: A, ghost: GhostBits) -> LocalId {
         if !self.rules.stamps {
             actor.map_times(&mut |time| *time = Time::ZERO);
         }
@@ -254,8 +256,8 @@ impl<A: Actor> CatalogueOf<A> {
         from: NodeId,
         actor: &A,
         sends: impl Iterator<Item = (NodeId, Option<A::Message>)>,
-        ghost: u32,
-    ) -> u32 {
+        ghost: GhostBits,
+    ) -> EffectId {
         let (packets, stamps) = (&mut self.packets, self.rules.stamps);
         let effect = sends.map(|(to, message)| {
             let stamped = stamps && actor.carries_clock(message.as_ref());
@@ -266,30 +268,30 @@ impl<A: Actor> CatalogueOf<A> {
     }
 
     /// The messages for each receiver.
-    fn open(&self, outbox: u32) -> Vec<Vec<u32>> {
+    fn open(&self, outbox: OutboxId) -> Vec<Vec<PacketId>> {
         let mut rest = &self.outboxes.get(outbox)[..];
         let mut links = Vec::new();
         while let Some((&count, after)) = rest.split_first() {
             let (link, after) = after.split_at(count as usize);
-            links.push(link.to_vec());
+            links.push(link.iter().copied().map(PacketId).collect());
             rest = after;
         }
         links
     }
 
-    fn close(&mut self, links: Vec<Vec<u32>>) -> u32 {
+    fn close(&mut self, links: Vec<Vec<PacketId>>) -> OutboxId {
         let mut words = Vec::new();
         for mut link in links {
             if self.rules.links == Links::Any {
                 link.sort_unstable();
             }
             words.push(link.len() as u32);
-            words.append(&mut link);
+            words.extend(link.iter().map(|packet| packet.0));
         }
         self.outboxes.id(words.into_boxed_slice())
     }
 
-    fn map_packets(&mut self, outbox: u32, map: impl Fn(&mut Packet<A::Message>)) -> u32 {
+    fn map_packets(&mut self, outbox: OutboxId, map: impl Fn(&mut Packet<A::Message>)) -> OutboxId {
         let mut links = self.open(outbox);
         for packet in links.iter_mut().flatten() {
             let mut mapped = self.packets.get(*packet).clone();
@@ -299,11 +301,11 @@ impl<A: Actor> CatalogueOf<A> {
         self.close(links)
     }
 
-    fn packets_in(&self, outbox: u32) -> impl Iterator<Item = &Packet<A::Message>> {
+    fn packets_in(&self, outbox: OutboxId) -> impl Iterator<Item = &Packet<A::Message>> {
         self.open(outbox).into_iter().flatten().map(|packet| self.packets.get(packet))
     }
 
-    fn rename_packet(&mut self, packet: u32, renaming: &Renaming) -> u32 {
+    fn rename_packet(&mut self, packet: PacketId, renaming: &Renaming) -> PacketId {
         let mut renamed = self.packets.get(packet).clone();
         renamed.from = renaming.of(renamed.from);
         renamed.ghost = self.rules.ghost.rename_sent(renamed.ghost, renaming);
@@ -313,17 +315,17 @@ impl<A: Actor> CatalogueOf<A> {
         self.packets.id(renamed)
     }
 
-    fn tell(&mut self, local: u32, to: NodeId) -> Outcome {
+    fn send_app_message(&mut self, local: LocalId, to: NodeId) -> Outcome {
         let Local { me, actor, ghost } = self.locals.get(local).clone();
-        let sent = self.rules.ghost.after(ghost, me, Happened::Else, false).sent;
+        let sent = self.rules.ghost.after(ghost, me, Happened::Else, false, false).sent;
         let effect = self.effect(me, &actor, std::iter::once((to, None)), sent);
         Outcome { local, effect, marks: 0 }
     }
 }
 
 impl<A: Actor> Catalogue for CatalogueOf<A> {
-    fn start(&mut self) -> (Vec<u32>, Vec<u32>) {
-        let ghost = self.rules.ghost.at_start(self.rules.inside);
+    fn start(&mut self) -> (Vec<LocalId>, Vec<OutboxId>) {
+        let ghost = self.rules.ghost.at_start(self.rules.in_cs);
         let start = std::mem::take(&mut self.start).into_iter().enumerate();
         start
             .map(|(me, (actor, sends))| {
@@ -335,18 +337,18 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
             .unzip()
     }
 
-    fn look(&self, local: u32) -> Look {
+    fn look(&self, local: LocalId) -> Look {
         self.locals.get(local).actor.look()
     }
 
-    fn moves(&mut self, local: u32) -> Vec<Move> {
+    fn moves(&mut self, local: LocalId) -> Vec<Move> {
         let mut menu = Vec::new();
         let Local { me, actor, .. } = self.locals.get(local);
         actor.events(&mut menu);
         if !self.rules.crashes {
             menu.retain(|event| !matches!(event, Event::Crash | Event::Restart));
         }
-        let (me, tells) = (*me, self.rules.tells && !actor.look().down);
+        let (me, sends) = (*me, self.rules.app_messages && !actor.look().down);
         let mut moves: Vec<_> = menu
             .into_iter()
             .map(|event| {
@@ -355,17 +357,18 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
                 Move { event, outcome }
             })
             .collect();
-        if tells {
+        if sends {
             let processes = self.outboxes.get(EMPTY).len();
             let others = (0..processes).map(NodeId::from).filter(|&to| to != me);
-            moves.extend(
-                others.map(|to| Move { event: Event::Tell(to), outcome: self.tell(local, to) }),
-            );
+            moves.extend(others.map(|to| Move {
+                event: Event::AppSend(to),
+                outcome: self.send_app_message(local, to),
+            }));
         }
         moves
     }
 
-    fn deliveries(&mut self, outbox: u32) -> Vec<Delivery> {
+    fn deliveries(&mut self, outbox: OutboxId) -> Vec<Delivery> {
         let links = self.open(outbox);
         let mut deliveries = Vec::new();
         for (to, link) in links.iter().enumerate() {
@@ -373,13 +376,13 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
                 Links::Fifo => link.len().min(1),
                 Links::Any => link.len(),
             };
-            for place in 0..choices {
+            for index in 0..choices {
                 // Of several that are equal, one is enough.
-                if place > 0 && link[place] == link[place - 1] {
+                if index > 0 && link[index] == link[index - 1] {
                     continue;
                 }
                 let mut rest = links.clone();
-                let packet = rest[to].remove(place);
+                let packet = rest[to].remove(index);
                 let rest = self.close(rest);
                 let twice = if self.rules.duplicates {
                     let mut twice = links.clone();
@@ -394,7 +397,7 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
         deliveries
     }
 
-    fn receive(&mut self, local: u32, packet: u32) -> Outcome {
+    fn receive(&mut self, local: LocalId, packet: PacketId) -> Outcome {
         let Packet { from, sent, message, ghost } = self.packets.get(packet).clone();
         let clocked = self.locals.get(local).actor.carries_clock(message.as_ref());
         let happened = Happened::Receive { ghost, clocked };
@@ -412,7 +415,7 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
         outcome
     }
 
-    fn post(&mut self, outbox: u32, effect: u32) -> u32 {
+    fn post(&mut self, outbox: OutboxId, effect: EffectId) -> OutboxId {
         let (before, sends) = (self.outboxes.get(outbox), self.effects.get(effect));
         let mut words = Vec::with_capacity(before.len() + sends.len());
         let mut rest = &before[..];
@@ -422,7 +425,7 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
             let head = words.len();
             words.push(0);
             words.extend_from_slice(link);
-            words.extend(sends.iter().filter(|send| send.0 == to).map(|send| send.1));
+            words.extend(sends.iter().filter(|send| send.0 == to).map(|send| send.1.0));
             words[head] = (words.len() - head - 1) as u32;
             if self.rules.links == Links::Any {
                 words[head + 1..].sort_unstable();
@@ -433,28 +436,28 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
         self.outboxes.id(words.into_boxed_slice())
     }
 
-    fn sweep_local(&mut self, local: u32, who: NodeId) -> u32 {
+    fn sweep_local(&mut self, local: LocalId, who: NodeId) -> LocalId {
         let mut swept = self.locals.get(local).clone();
         swept.ghost = self.rules.ghost.sweep_kept(swept.ghost, who);
         self.locals.id(swept)
     }
 
-    fn sweep_outbox(&mut self, outbox: u32, who: NodeId) -> u32 {
+    fn sweep_outbox(&mut self, outbox: OutboxId, who: NodeId) -> OutboxId {
         let ghost = self.rules.ghost;
         self.map_packets(outbox, |packet| packet.ghost = ghost.sweep_sent(packet.ghost, who))
     }
 
-    fn is_spreading(&self, outbox: u32) -> bool {
-        self.packets_in(outbox).any(|packet| packet.ghost != 0)
+    fn is_spreading(&self, outbox: OutboxId) -> bool {
+        self.packets_in(outbox).any(|packet| packet.ghost != GhostBits::NONE)
     }
 
-    fn lowest_in_local(&self, local: u32) -> Option<u64> {
+    fn lowest_in_local(&self, local: LocalId) -> Option<u64> {
         let mut lowest = None;
         self.locals.get(local).actor.clone().map_times(&mut |time| lower(&mut lowest, *time));
         lowest
     }
 
-    fn lowest_in_outbox(&self, outbox: u32) -> Option<u64> {
+    fn lowest_in_outbox(&self, outbox: OutboxId) -> Option<u64> {
         let mut lowest = None;
         for packet in self.packets_in(outbox) {
             packet.sent.into_iter().for_each(|sent| lower(&mut lowest, sent));
@@ -465,13 +468,13 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
         lowest
     }
 
-    fn shift_local(&mut self, local: u32, by: u64) -> u32 {
+    fn shift_local(&mut self, local: LocalId, by: u64) -> LocalId {
         let mut shifted = self.locals.get(local).clone();
         shifted.actor.map_times(&mut |time| sink(time, by));
         self.locals.id(shifted)
     }
 
-    fn shift_outbox(&mut self, outbox: u32, by: u64) -> u32 {
+    fn shift_outbox(&mut self, outbox: OutboxId, by: u64) -> OutboxId {
         self.map_packets(outbox, |packet| {
             packet.sent.iter_mut().for_each(|sent| sink(sent, by));
             if let Some(message) = &mut packet.message {
@@ -480,14 +483,14 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
         })
     }
 
-    fn rename_local(&mut self, local: u32, renaming: &Renaming) -> u32 {
+    fn rename_local(&mut self, local: LocalId, renaming: &Renaming) -> LocalId {
         let Local { me, mut actor, ghost } = self.locals.get(local).clone();
         actor.rename(renaming);
         let ghost = self.rules.ghost.rename_kept(ghost, renaming);
         self.locals.id(Local { me: renaming.of(me), actor, ghost })
     }
 
-    fn rename_outbox(&mut self, outbox: u32, renaming: &Renaming) -> u32 {
+    fn rename_outbox(&mut self, outbox: OutboxId, renaming: &Renaming) -> OutboxId {
         let old = self.open(outbox);
         let mut new = vec![Vec::new(); old.len()];
         for (to, link) in old.into_iter().enumerate() {
@@ -497,23 +500,23 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
         self.close(new)
     }
 
-    fn words(&self, packet: u32) -> Words {
+    fn words(&self, packet: PacketId) -> Words {
         match &self.packets.get(packet).message {
             Some(message) => Words { kind: message.kind(), fields: message.fields() },
-            None => Words { kind: "tell", fields: Fields::new() },
+            None => Words { kind: "app", fields: Fields::new() },
         }
     }
 
-    fn bare(&mut self, packet: u32) -> u32 {
-        let bare = Packet { ghost: 0, ..self.packets.get(packet).clone() };
+    fn bare(&mut self, packet: PacketId) -> PacketId {
+        let bare = Packet { ghost: GhostBits::NONE, ..self.packets.get(packet).clone() };
         self.packets.id(bare)
     }
 
-    fn contents(&self, outbox: u32) -> Vec<Vec<u32>> {
+    fn contents(&self, outbox: OutboxId) -> Vec<Vec<PacketId>> {
         self.open(outbox)
     }
 
-    fn sends(&self, effect: u32) -> Vec<(u32, u32)> {
+    fn sends(&self, effect: EffectId) -> Vec<(u32, PacketId)> {
         self.effects.get(effect).to_vec()
     }
 

@@ -3,33 +3,34 @@
 #[cfg(test)]
 mod tests;
 
-use mutua_algorithms::{About, Claim, Kind, NodeId, StartError, registry};
+use mutua_algorithms::{About, Claim, Kind, NodeId, registry};
 
 use crate::{
     catalogue::Seen,
     cycles::{self, Trap},
     evidence::{CheckError, Evidence, weigh},
     ghost::Ghost,
-    limits::{Limits, Progress, Stop},
-    model::{Broken, Build, Model, PANIC, bit},
+    host::Host,
+    limits::{Limits, Stop},
+    model::{Build, Model, PANIC, Properties, bit},
     ring,
     search::{Reached, Wanted, search},
-    system::System,
+    system::{Detector, System},
     trail::{Trail, trail_of, trail_round, trail_to, way_to},
     walk::{Walks, walk},
 };
 
-/// What to check.
+/// A system and the properties to check of it.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// The algorithm.
     pub name: String,
     /// The system of it.
     pub system: System,
-    /// Which properties; if none are given, those that it claims, and of a control those that one
-    /// would expect.
+    /// The properties to check; if none are given, those that it claims, and of a control those
+    /// that one would expect.
     pub properties: Option<Vec<Claim>>,
-    /// Whether states are merged that cannot be told apart.
+    /// How far states are merged and orders of steps left out.
     pub reduction: Reduction,
     /// How far to go.
     pub limits: Limits,
@@ -39,7 +40,7 @@ pub struct Task {
     pub walks: Option<Walks>,
 }
 
-/// Whether states are merged that cannot be told apart.
+/// How far states are merged and orders of steps left out.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Reduction {
     /// Every state counts.
@@ -49,21 +50,21 @@ pub enum Reduction {
     All,
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The searches, the one without ghosts first.
     pub searches: Vec<Search>,
-    /// What was found of each property.
+    /// One for each property.
     pub verdicts: Vec<Verdict>,
-    /// What happened at all, so that a vacuous model is noticed.
+    /// Events that ought to be possible, so that a vacuous model is noticed.
     pub goals: Vec<Goal>,
 }
 
 /// One search.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// What it was for.
+    /// The properties that it decides.
     pub properties: Vec<&'static str>,
     /// Distinct states.
     pub states: u64,
@@ -91,17 +92,17 @@ impl Search {
     }
 }
 
-/// What was found of a property.
+/// The verdict on one property.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Its name.
+    /// The property's name.
     pub name: &'static str,
     /// Whether the algorithm claims it, as it was set up.
     pub claimed: bool,
     /// Whether it holds; nothing if the search ended before it was decided.
     pub holds: Option<bool>,
-    /// A shortest run that breaks it, or where it is broken by running for ever, one whose way into
-    /// the circle is shortest. None where it was found among merged states and the limits ended the
+    /// A shortest counterexample; where the violation is a run for ever, one whose way into the
+    /// cycle is shortest. None where it was found among merged states and the limits ended the
     /// search for a run.
     pub trail: Option<Trail>,
 }
@@ -109,7 +110,7 @@ pub struct Verdict {
 /// Something that ought to be possible.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Goal {
-    /// What it is.
+    /// The event in words.
     pub name: String,
     /// Whether it was reached.
     pub reached: bool,
@@ -131,33 +132,34 @@ impl Report {
 const NO_PANIC: &str = "no-panic";
 
 /// Checks a system.
-pub fn check(task: &Task, progress: &mut dyn FnMut(&Progress)) -> Result<Report, CheckError> {
+pub fn check(task: &Task, host: &mut dyn Host) -> Result<Report, CheckError> {
     let about = registry::about(&task.name)
-        .ok_or_else(|| StartError::new(format!("there is no algorithm `{}`", task.name)))?;
-    if let Some(report) = ring::check(task)? {
+        .ok_or_else(|| CheckError::UnknownAlgorithm { name: task.name.clone() })?;
+    if let Some(report) = ring::check(task, host)? {
         return Ok(report);
     }
     let make = |build| Model::new(&task.name, &task.system, build);
-    let checker = Checker { task, about, make: &make, progress, report: Report::default() };
+    let checker = Checker { task, about, make: &make, host, report: Report::default() };
     checker.check()
 }
 
 /// The properties that need a ghost, the cheapest first: what does not fit then keeps nothing else
 /// from being decided.
 const WITH_GHOST: [(Claim, Ghost); 3] = [
-    (Claim::Fence, Ghost::Fence),
+    (Claim::Fencing, Ghost::Fencing),
     (Claim::BoundedBypass, Ghost::Bypass),
     (Claim::Ordering, Ghost::Ordering),
 ];
 
-/// All that can be checked of an algorithm of this kind, but for Dijkstra's ring under a daemon.
+/// All that can be checked of an algorithm of this kind, but for a self-stabilizing ring under a
+/// daemon.
 pub fn checkable(kind: Kind) -> &'static [Claim] {
     match kind {
         Kind::Mutex => &[
-            Claim::Safety,
+            Claim::MutualExclusion,
             Claim::DeadlockFree,
             Claim::Liveness,
-            Claim::Fence,
+            Claim::Fencing,
             Claim::Ordering,
             Claim::BoundedBypass,
         ],
@@ -165,13 +167,27 @@ pub fn checkable(kind: Kind) -> &'static [Claim] {
     }
 }
 
-/// What to check where nothing else is asked for.
-fn properties(task: &Task, about: &About) -> Vec<Claim> {
+/// The properties of an algorithm with a repair: one leader in each view beside the algorithm's.
+const REPAIRED: [Claim; 5] = [
+    Claim::MutualExclusion,
+    Claim::DeadlockFree,
+    Claim::Liveness,
+    Claim::Agreement,
+    Claim::Fencing,
+];
+
+/// The properties that are checked by default.
+pub(crate) fn properties(task: &Task, about: &About) -> Vec<Claim> {
     if let Some(properties) = &task.properties {
         return properties.clone();
     }
+    if task.system.repair.is_some() {
+        return REPAIRED.to_vec();
+    }
     let expected: &[Claim] = match about.kind {
-        Kind::Mutex => &[Claim::Safety, Claim::DeadlockFree, Claim::Liveness, Claim::Fence],
+        Kind::Mutex => {
+            &[Claim::MutualExclusion, Claim::DeadlockFree, Claim::Liveness, Claim::Fencing]
+        }
         Kind::Election => &[Claim::Agreement, Claim::Termination],
     };
     let mut wanted = if about.control { expected.to_vec() } else { Vec::new() };
@@ -186,8 +202,8 @@ struct Checker<'a> {
     task: &'a Task,
     about: &'static About,
     /// Builds a model of the system.
-    make: &'a dyn Fn(Build) -> Result<Model, StartError>,
-    progress: &'a mut dyn FnMut(&Progress),
+    make: &'a dyn Fn(Build) -> Result<Model, CheckError>,
+    host: &'a mut dyn Host,
     report: Report,
 }
 
@@ -221,7 +237,7 @@ impl Checker<'_> {
 
     fn check_group(&mut self, ghost: Ghost, claims: &[Claim]) -> Result<(), CheckError> {
         if let Some(walks) = self.task.walks {
-            return Ok(self.walk_group(ghost, claims, walks)?);
+            return self.walk_group(ghost, claims, walks);
         }
         let reduced = self.task.reduction == Reduction::All;
         let delays = self.task.limits.delays;
@@ -230,7 +246,7 @@ impl Checker<'_> {
         let build = Build { ghost, shift: reduced, symmetry: reduced, partial_order, delays };
         let mut properties = claims.iter().fold(PANIC, |all, &claim| all | bit(claim));
         if ghost != Ghost::None {
-            // What a ghost is looked for in may be broken in other ways; those are found without.
+            // Other properties are decided by the search without a ghost.
             properties = claims.iter().fold(0, |all, &claim| all | bit(claim));
         }
         let wanted = Wanted { properties, first: self.task.first };
@@ -254,19 +270,20 @@ impl Checker<'_> {
         &mut self,
         build: Build,
         wanted: Wanted,
-    ) -> Result<(Model, Reached), StartError> {
+    ) -> Result<(Model, Reached), CheckError> {
         let model = (self.make)(build)?;
-        let reached = search(&model, wanted, &self.task.limits, self.progress);
+        let reached = search(&model, wanted, &self.task.limits, self.host);
         let over = reached.stopped.is_none();
         let left_out = model.partial_order || !model.symmetries.is_empty();
         if !over || !left_out {
             return Ok((model, reached));
         }
         let goes_round = cycles::go_round(&model, &reached);
-        // Where runs can go round, a step could be put off for ever; and behind a broken property
+        // Where runs can go round, a step could be put off for ever; and behind a violated property
         // nothing was looked at, so that another may lie behind an order that was left out.
         let partial_order = build.partial_order && !goes_round && reached.cut == 0;
-        // Who waits for ever in a circle must keep its name there; with a ghost nobody asks that.
+        // A process that waits for ever in a cycle must keep its name there; no property with a
+        // ghost is about that.
         let symmetry = build.symmetry && (!goes_round || build.ghost != Ghost::None);
         let enough =
             (!model.partial_order || partial_order) && (model.symmetries.is_empty() || symmetry);
@@ -277,7 +294,7 @@ impl Checker<'_> {
         drop((model, reached));
         let build = Build { partial_order, symmetry, ..build };
         let model = (self.make)(build)?;
-        let mut reached = search(&model, wanted, &self.task.limits, self.progress);
+        let mut reached = search(&model, wanted, &self.task.limits, self.host);
         reached.seconds += seconds;
         Ok((model, reached))
     }
@@ -288,9 +305,9 @@ impl Checker<'_> {
         ghost: Ghost,
         claims: &[Claim],
         walks: Walks,
-    ) -> Result<(), StartError> {
+    ) -> Result<(), CheckError> {
         let model = (self.make)(Build::plain(ghost))?;
-        let walked = walk(&model, walks, &self.task.limits, self.progress);
+        let walked = walk(&model, walks, &self.task.limits, self.host);
         self.report.searches.push(Search {
             properties: claims.iter().map(|claim| claim.name()).collect(),
             states: 0,
@@ -316,7 +333,14 @@ impl Checker<'_> {
     }
 
     fn is_claimed(&self, claim: Claim) -> bool {
-        self.about.claims_with(&self.task.system.setup.settings).contains(&claim)
+        let claims = self.about.claims_with(&self.task.system.setup.settings);
+        match self.task.system.repair {
+            None => claims.contains(&claim),
+            Some(repair) => {
+                let promised = repair.detector == Detector::Perfect && !repair.without_views;
+                promised && (claim == Claim::Agreement || claims.contains(&claim))
+            }
+        }
     }
 
     fn record_search(&mut self, model: &Model, claims: &[Claim], reached: &Reached) {
@@ -349,7 +373,7 @@ impl Checker<'_> {
         let holds = match evidence {
             Evidence::Run(_) | Evidence::Lost => Some(false),
             Evidence::Refuted => return Err(self.contradiction(model, claim.name())),
-            // Behind a broken property nothing was looked at.
+            // Behind a violated property nothing was looked at.
             Evidence::None if reached.cut != 0 || reached.stopped.is_some() => None,
             Evidence::None => Some(true),
         };
@@ -386,8 +410,8 @@ impl Checker<'_> {
         &mut self,
         model: &Model,
         reached: &Reached,
-        property: Broken,
-    ) -> Result<Evidence, StartError> {
+        property: Properties,
+    ) -> Result<Evidence, CheckError> {
         let Some(found) = reached.found.iter().find(|found| found.property == property) else {
             return Ok(Evidence::None);
         };
@@ -396,18 +420,18 @@ impl Checker<'_> {
             return Ok(first.map_or(Evidence::Lost, Evidence::Run));
         }
         let (all, again) = self.repeat(model, Wanted { properties: property, first: true })?;
-        // Among all states there is a run that is no longer: it is met no later.
+        // Among all states there is a run of at most this length: it is met no later.
         let far_enough = again.has_expanded(way_to(reached, found.state).len() - 1);
         let trail = again.found.first().map(|found| trail_to(&all, &again, found));
         Ok(weigh(first, trail, far_enough))
     }
 
-    /// A run that never ends, in which somebody waits for ever.
-    fn endless(&mut self, model: &Model, reached: &Reached) -> Result<Evidence, StartError> {
+    /// A run that never ends, in which a process waits for ever.
+    fn endless(&mut self, model: &Model, reached: &Reached) -> Result<Evidence, CheckError> {
         if reached.stopped.is_some() || reached.backward == 0 {
             return Ok(Evidence::None);
         }
-        let links = self.task.system.links.unwrap_or(self.about.links);
+        let links = self.task.system.links(self.about);
         let Some(trap) = cycles::find_trap(model, reached, links) else {
             return Ok(Evidence::None);
         };
@@ -428,18 +452,18 @@ impl Checker<'_> {
     }
 
     /// Searches again with nothing merged and nothing left out, by one worker.
-    fn repeat(&mut self, model: &Model, wanted: Wanted) -> Result<(Model, Reached), StartError> {
+    fn repeat(&mut self, model: &Model, wanted: Wanted) -> Result<(Model, Reached), CheckError> {
         let build = Build { delays: self.task.limits.delays, ..Build::plain(model.ghost) };
         let all = (self.make)(build)?;
         let limits = Limits { threads: 1, ..self.task.limits };
-        let reached = search(&all, wanted, &limits, self.progress);
+        let reached = search(&all, wanted, &limits, self.host);
         Ok((all, reached))
     }
 
     fn goals(&self, seen: &Seen) -> Vec<Goal> {
         let verb = match self.about.kind {
             Kind::Mutex => "enters",
-            Kind::Election => "learns whom it has elected",
+            Kind::Election => "learns the coordinator",
         };
         let system = &self.task.system;
         let contenders = (0..system.setup.nodes).map(NodeId);
@@ -456,8 +480,8 @@ impl Checker<'_> {
         let kinds = seen.arrived.iter().map(|&(kind, _)| kind);
         let kinds: std::collections::BTreeSet<_> = kinds.collect();
         for kind in kinds {
-            let places = seen.arrived.iter().filter(|&&(arrived, _)| arrived == kind).count();
-            let name = format!("a {kind} arrives, at {places} of the processes");
+            let processes = seen.arrived.iter().filter(|&&(arrived, _)| arrived == kind).count();
+            let name = format!("a {kind} arrives, at {processes} of the processes");
             goals.push(Goal { name, reached: true });
         }
         for (question, answer) in &seen.answered {
@@ -475,7 +499,7 @@ fn round(model: &Model, reached: &Reached, trap: &Trap) -> Trail {
 
 impl Task {
     /// How many processes there are, a dedicated coordinator included.
-    pub(crate) fn processes(&self) -> Result<usize, StartError> {
+    pub fn processes(&self) -> Result<usize, CheckError> {
         let build = Build::plain(Ghost::None);
         Ok(Model::new(&self.name, &self.system, build)?.processes)
     }

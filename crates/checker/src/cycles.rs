@@ -16,26 +16,27 @@ use mutua_algorithms::{Kind, Links};
 
 use crate::{
     actor::Event,
+    ids::{Id, LocalId, StateId},
     model::Model,
     search::Reached,
     step::{Action, Stepper},
     trail::way_to,
 };
 
-/// States in which somebody may wait for ever.
+/// States in which a process may wait for ever.
 pub(crate) struct Trap {
-    states: HashSet<u32>,
+    states: HashSet<StateId>,
     /// The one that is reached first.
-    home: u32,
-    /// What has to be seen on the way round: for each obligation, where it is met.
+    home: StateId,
+    /// The steps that a fair cycle has to contain.
     obligations: Vec<Obligation>,
 }
 
 /// Something that a fair run does again and again: stand at a state, or go from one to another.
-type Obligation = (u32, Option<u32>);
+type Obligation = (StateId, Option<StateId>);
 
-/// Looks for a fair run in which some process waits for ever. Who waits for ever at rest is found
-/// by the search itself.
+/// Looks for a fair run in which some process waits for ever. A process that waits
+/// at rest is found by the search itself.
 pub(crate) fn find_trap(model: &Model, reached: &Reached, links: Links) -> Option<Trap> {
     let mut stepper = Stepper::new(model);
     let mut nearest: Option<Trap> = None;
@@ -77,9 +78,9 @@ fn waits(stepper: &mut Stepper<'_>, state: &[u32], process: usize) -> bool {
     let model = stepper.model();
     let begun = match model.about.kind {
         Kind::Mutex => true,
-        Kind::Election => (0..model.processes).any(|node| stepper.look(state[node]).begun),
+        Kind::Election => (0..model.processes).any(|node| stepper.look(LocalId(state[node])).begun),
     };
-    begun && stepper.look(state[process]).waiting
+    begun && stepper.look(LocalId(state[process])).waiting
 }
 
 fn trap_among(
@@ -87,14 +88,14 @@ fn trap_among(
     stepper: &mut Stepper<'_>,
     reached: &Reached,
     links: Links,
-    states: Vec<u32>,
+    states: Vec<StateId>,
 ) -> Option<Trap> {
     let mut work = vec![states];
     while let Some(states) = work.pop() {
         let members: HashSet<_> = states.iter().copied().collect();
         let mut parts = Vec::new();
-        let inside = |id| members.contains(&id);
-        tarjan.components(stepper, reached, states.iter().copied(), inside, &mut |part, _| {
+        let within = |id| members.contains(&id);
+        tarjan.components(stepper, reached, states.iter().copied(), within, &mut |part, _| {
             parts.push(part.to_vec());
         });
         tarjan.forget(&states);
@@ -113,20 +114,23 @@ enum Judged {
     Fair(Trap),
     Unfair,
     /// A run may be fair in what is left without some states.
-    Remains(Vec<u32>),
+    Remains(Vec<StateId>),
 }
 
-/// What must be done in the end, once it can be: deliver from a link (or a certain message, where
-/// links reorder), leave, time out.
+/// A step that must be taken in the end once it can be: deliver from a link (or a certain message,
+/// where links reorder), leave, time out, report a crash.
 type Duty = (u8, u8, u32);
 
 fn duty(action: Action, links: Links) -> Option<Duty> {
     match (action, links) {
         (Action::Deliver { from, to, .. }, Links::Fifo) => Some((from, to, u32::MAX)),
-        (Action::Deliver { from, to, packet }, Links::Any) => Some((from, to, packet)),
+        (Action::Deliver { from, to, packet }, Links::Any) => Some((from, to, packet.0)),
         (Action::Happen { node, event: Event::Release }, _) => Some((node, node, 0)),
         (Action::Happen { node, event: Event::Timeout(timer) }, _) => {
             Some((node, node, 1 + timer as u32))
+        }
+        (Action::Happen { node, event: Event::Report(other, _) }, _) => {
+            Some((other.0 as u8, node, u32::MAX - 1))
         }
         (Action::Happen { .. } | Action::Duplicate { .. } | Action::Lose { .. }, _) => None,
     }
@@ -144,7 +148,7 @@ struct Account {
     taken: Option<Obligation>,
 }
 
-fn judge(stepper: &mut Stepper<'_>, reached: &Reached, links: Links, part: Vec<u32>) -> Judged {
+fn judge(stepper: &mut Stepper<'_>, reached: &Reached, links: Links, part: Vec<StateId>) -> Judged {
     let states: HashSet<_> = part.iter().copied().collect();
     let mut accounts: BTreeMap<Duty, Account> = BTreeMap::new();
     for &id in &part {
@@ -161,7 +165,7 @@ fn judge(stepper: &mut Stepper<'_>, reached: &Reached, links: Links, part: Vec<u
         match account.taken {
             Some(taken) => obligations.push(taken),
             None if is_strong(duty) => {
-                let allows = |&id: &u32| {
+                let allows = |&id: &StateId| {
                     duties(stepper, reached, links, id).iter().all(|&(other, _)| other != duty)
                 };
                 return Judged::Remains(part.iter().copied().filter(allows).collect());
@@ -179,13 +183,13 @@ fn judge(stepper: &mut Stepper<'_>, reached: &Reached, links: Links, part: Vec<u
     Judged::Fair(Trap { states, home, obligations })
 }
 
-/// What must be done in a state, and where each leads.
+/// The obligations in a state, and the state that each leads to.
 fn duties(
     stepper: &mut Stepper<'_>,
     reached: &Reached,
     links: Links,
-    id: u32,
-) -> Vec<(Duty, Option<u32>)> {
+    id: StateId,
+) -> Vec<(Duty, Option<StateId>)> {
     let mut all = Vec::new();
     stepper.expand(reached.get(id), |step| {
         if let Some(duty) = duty(step.action, links) {
@@ -203,7 +207,7 @@ impl Trap {
 
     /// A way round that meets every obligation, from the start: the states, and where the round
     /// begins.
-    pub(crate) fn way_round(&self, model: &Model, reached: &Reached) -> (Vec<u32>, usize) {
+    pub(crate) fn way_round(&self, model: &Model, reached: &Reached) -> (Vec<StateId>, usize) {
         let mut stepper = Stepper::new(model);
         let mut way = way_to(reached, self.home);
         let begin = way.len() - 1;
@@ -220,7 +224,13 @@ impl Trap {
     }
 
     /// Goes on by a shortest way within the trap.
-    fn walk(&self, stepper: &mut Stepper<'_>, reached: &Reached, way: &mut Vec<u32>, goal: u32) {
+    fn walk(
+        &self,
+        stepper: &mut Stepper<'_>,
+        reached: &Reached,
+        way: &mut Vec<StateId>,
+        goal: StateId,
+    ) {
         let here = way[way.len() - 1];
         let mut from = HashMap::from([(here, here)]);
         let mut queue = VecDeque::from([here]);
@@ -244,7 +254,12 @@ impl Trap {
         way.extend(back.into_iter().rev());
     }
 
-    fn successors(&self, stepper: &mut Stepper<'_>, reached: &Reached, id: u32) -> Vec<u32> {
+    fn successors(
+        &self,
+        stepper: &mut Stepper<'_>,
+        reached: &Reached,
+        id: StateId,
+    ) -> Vec<StateId> {
         let mut next = Vec::new();
         stepper.expand(reached.get(id), |step| next.extend(reached.find(step.state)));
         next.retain(|id| self.states.contains(id));
@@ -258,14 +273,14 @@ struct Tarjan {
     index: Vec<u32>,
     low: Vec<u32>,
     count: u32,
-    stack: Vec<u32>,
+    stack: Vec<StateId>,
     frames: Vec<Frame>,
     /// Successors still to be looked at, those of the innermost frame last.
-    pending: Vec<u32>,
+    pending: Vec<StateId>,
 }
 
 struct Frame {
-    state: u32,
+    state: StateId,
     /// Where its successors begin among the pending ones.
     begin: usize,
     /// It is its own successor.
@@ -292,40 +307,40 @@ impl Tarjan {
         &mut self,
         stepper: &mut Stepper<'_>,
         reached: &Reached,
-        states: impl Iterator<Item = u32>,
-        inside: impl Fn(u32) -> bool,
-        visit: &mut dyn FnMut(&[u32], &mut Stepper<'_>),
+        states: impl Iterator<Item = StateId>,
+        within: impl Fn(StateId) -> bool,
+        visit: &mut dyn FnMut(&[StateId], &mut Stepper<'_>),
     ) {
         for root in states {
-            if self.index[root as usize] == 0 {
-                self.explore(root, stepper, reached, &inside, visit);
+            if self.index[root.index()] == 0 {
+                self.explore(root, stepper, reached, &within, visit);
             }
         }
     }
 
     /// Makes these states unknown again.
-    fn forget(&mut self, states: &[u32]) {
+    fn forget(&mut self, states: &[StateId]) {
         self.count = 0;
         for &state in states {
-            self.index[state as usize] = 0;
+            self.index[state.index()] = 0;
         }
     }
 
     fn explore(
         &mut self,
-        root: u32,
+        root: StateId,
         stepper: &mut Stepper<'_>,
         reached: &Reached,
-        inside: &impl Fn(u32) -> bool,
-        visit: &mut dyn FnMut(&[u32], &mut Stepper<'_>),
+        within: &impl Fn(StateId) -> bool,
+        visit: &mut dyn FnMut(&[StateId], &mut Stepper<'_>),
     ) {
-        self.enter(root, stepper, reached, inside);
+        self.enter(root, stepper, reached, within);
         while let Some(frame) = self.frames.last() {
             let (state, begin) = (frame.state, frame.begin);
             if self.pending.len() > begin {
                 let next = self.pending.pop().expect("there are successors left");
-                match self.index[next as usize] {
-                    0 => self.enter(next, stepper, reached, inside),
+                match self.index[next.index()] {
+                    0 => self.enter(next, stepper, reached, within),
                     DONE => {}
                     index => self.lower(state, index),
                 }
@@ -334,7 +349,7 @@ impl Tarjan {
                 self.frames.pop();
                 self.leave(state, loops, stepper, visit);
                 if let Some(parent) = self.frames.last() {
-                    let (parent, low) = (parent.state, self.low[state as usize]);
+                    let (parent, low) = (parent.state, self.low[state.index()]);
                     self.lower(parent, low);
                 }
             }
@@ -343,44 +358,44 @@ impl Tarjan {
 
     fn enter(
         &mut self,
-        state: u32,
+        state: StateId,
         stepper: &mut Stepper<'_>,
         reached: &Reached,
-        inside: &impl Fn(u32) -> bool,
+        within: &impl Fn(StateId) -> bool,
     ) {
         self.count += 1;
-        self.index[state as usize] = self.count;
-        self.low[state as usize] = self.count;
+        self.index[state.index()] = self.count;
+        self.low[state.index()] = self.count;
         self.stack.push(state);
         let begin = self.pending.len();
         let pending = &mut self.pending;
         stepper.expand(reached.get(state), |step| {
-            // A state that was not reached lies behind a broken property.
-            pending.extend(reached.find(step.state).filter(|&id| inside(id)));
+            // A state that was not reached lies behind a violated property.
+            pending.extend(reached.find(step.state).filter(|&id| within(id)));
         });
         let loops = self.pending[begin..].contains(&state);
         self.frames.push(Frame { state, begin, loops });
     }
 
-    fn lower(&mut self, state: u32, index: u32) {
-        let low = &mut self.low[state as usize];
+    fn lower(&mut self, state: StateId, index: u32) {
+        let low = &mut self.low[state.index()];
         *low = (*low).min(index);
     }
 
     fn leave(
         &mut self,
-        state: u32,
+        state: StateId,
         loops: bool,
         stepper: &mut Stepper<'_>,
-        visit: &mut dyn FnMut(&[u32], &mut Stepper<'_>),
+        visit: &mut dyn FnMut(&[StateId], &mut Stepper<'_>),
     ) {
-        if self.low[state as usize] != self.index[state as usize] {
+        if self.low[state.index()] != self.index[state.index()] {
             return;
         }
         let start = self.stack.iter().rposition(|&other| other == state);
         let component = self.stack.split_off(start.expect("a state on the stack"));
         for &member in &component {
-            self.index[member as usize] = DONE;
+            self.index[member.index()] = DONE;
         }
         if component.len() > 1 || loops {
             visit(&component, stepper);

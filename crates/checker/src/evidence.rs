@@ -4,31 +4,69 @@ use mutua_algorithms::StartError;
 
 use crate::trail::Trail;
 
-/// Why a check has come to no report.
+/// Why a check gives no report.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
-    /// There is no such system: nothing was searched.
+    /// The system cannot start as it is set up; nothing was searched.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// A mistake of the checker, or of what an algorithm says of its symmetries, which says nothing
-    /// of the algorithm otherwise. It is not the user's to mend.
+    /// The registry does not hold the algorithm.
+    #[error("unknown algorithm `{name}`: `mutua algorithms` lists them")]
+    UnknownAlgorithm {
+        /// The name that was not found.
+        name: String,
+    },
+    /// A set of processes is one 16-bit word, so that steps stay cheap.
+    #[error("{processes} processes cannot be explored; at most {most}")]
+    TooManyProcesses {
+        /// The processes of the system.
+        processes: usize,
+        /// The most that can be explored.
+        most: usize,
+    },
+    /// The budget of a state counts each kind of fault in a few bits.
     #[error(
-        "a mistake of the checker, and no verdict on {algorithm}: {property} was found broken \
-         {how}, but a full search, which went as far with one worker and with nothing merged or \
-         left out, has found no run that breaks it; please report this with the whole command"
+        "{count} crashes, restarts, losses, duplicates, messages of the application or delays are \
+         too many; at most {most} of each"
+    )]
+    TooManyFaults {
+        /// The number that does not fit.
+        count: u32,
+        /// The highest number that fits.
+        most: u32,
+    },
+    /// A bug of the checker, or of the symmetries that an algorithm declares. It shows nothing else
+    /// about the algorithm, and the user cannot fix it.
+    #[error(
+        "a bug of the checker, and no verdict on {algorithm}: {property} was violated {how}, but a \
+         full search, which went as far with one worker and with nothing merged or left out, found \
+         no counterexample; please report this with the whole command"
     )]
     Contradiction {
         /// The algorithm.
         algorithm: String,
-        /// The property that one search has found broken and the other not.
+        /// The property that is violated in one search and not in the other.
         property: &'static str,
-        /// How the one searched that has found it: its reductions, or its workers.
+        /// The reductions or the workers of the search that found the violation.
         how: String,
     },
 }
 
-/// Whether a property was found broken.
+impl CheckError {
+    /// Whether the task is impossible; otherwise the checker has a bug.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Start(_)
+            | Self::UnknownAlgorithm { .. }
+            | Self::TooManyProcesses { .. }
+            | Self::TooManyFaults { .. } => true,
+            Self::Contradiction { .. } => false,
+        }
+    }
+}
+
+/// The evidence for the violation of one property.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Evidence<R = Trail> {
     None,
@@ -49,9 +87,9 @@ impl Evidence {
     }
 }
 
-/// What a violation comes to after a second search, of all states and by one worker: `again` is the
-/// run that it has found, and `far_enough` whether it must have found one. The run that was found
-/// first counts if it is one of the system and not of merged states.
+/// The verdict on a violation after a second search, of all states and by one worker: `again` is
+/// the run that it has found, and `far_enough` whether it must have found one. The run that was
+/// found first counts if it is one of the system and not of merged states.
 pub(crate) fn weigh<R>(first: Option<R>, again: Option<R>, far_enough: bool) -> Evidence<R> {
     match (again, first) {
         (Some(run), _) => Evidence::Run(run),
@@ -74,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_second_search_must_find_and_does_not_is_no_violation() {
+    fn a_violation_that_a_second_search_does_not_find_gives_no_verdict() {
         assert_eq!(weigh(Some(1), None, true), Evidence::Refuted);
         assert_eq!(weigh::<u32>(None, None, true), Evidence::Refuted);
     }

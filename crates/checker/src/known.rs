@@ -1,36 +1,43 @@
-//! What a worker has looked up before.
+//! A worker's cache of look-ups in the catalogue.
 
-use crate::{intern::Memo, model::Model};
+use std::marker::PhantomData;
+
+use crate::{
+    ids::{Id, LocalId, OutboxId},
+    intern::Memo,
+    model::Model,
+};
 
 /// Lists of things by number, all in one array.
-pub(crate) struct Table<T> {
+pub(crate) struct Table<I, T> {
     /// First and last of each list; the first is past the last where a list is unknown.
     ranges: Vec<(u32, u32)>,
     pub(crate) items: Vec<T>,
+    ids: PhantomData<I>,
 }
 
 const UNKNOWN: (u32, u32) = (1, 0);
 
-impl<T> Table<T> {
+impl<I: Id, T> Table<I, T> {
     pub(crate) fn new() -> Self {
-        Self { ranges: Vec::new(), items: Vec::new() }
+        Self { ranges: Vec::new(), items: Vec::new(), ids: PhantomData }
     }
 
     #[inline]
-    pub(crate) fn range(&self, id: u32) -> Option<std::ops::Range<usize>> {
-        match self.ranges.get(id as usize) {
+    pub(crate) fn range(&self, id: I) -> Option<std::ops::Range<usize>> {
+        match self.ranges.get(id.index()) {
             None | Some(&UNKNOWN) => None,
             Some(&(start, end)) => Some(start as usize..end as usize),
         }
     }
 
-    pub(crate) fn set(&mut self, id: u32, items: Vec<T>) -> std::ops::Range<usize> {
-        if self.ranges.len() <= id as usize {
-            self.ranges.resize(id as usize + 1, UNKNOWN);
+    pub(crate) fn set(&mut self, id: I, items: Vec<T>) -> std::ops::Range<usize> {
+        if self.ranges.len() <= id.index() {
+            self.ranges.resize(id.index() + 1, UNKNOWN);
         }
         let start = self.items.len();
         self.items.extend(items);
-        self.ranges[id as usize] = (start as u32, self.items.len() as u32);
+        self.ranges[id.index()] = (start as u32, self.items.len() as u32);
         start..self.items.len()
     }
 }
@@ -39,8 +46,8 @@ impl<T> Table<T> {
 pub(crate) struct Shifts {
     lowest_locals: Lowest,
     lowest_outboxes: Lowest,
-    locals: Memo<u32>,
-    outboxes: Memo<u32>,
+    locals: Memo<LocalId, u32, LocalId>,
+    outboxes: Memo<OutboxId, u32, OutboxId>,
 }
 
 impl Shifts {
@@ -58,14 +65,14 @@ impl Shifts {
     #[inline]
     pub(crate) fn lowest(&mut self, model: &Model, locals: &[u32], outboxes: &[u32]) -> u64 {
         let mut lowest = NO_READING;
-        for &local in locals {
+        for local in locals.iter().copied().map(LocalId) {
             let find = || model.catalogue().lowest_in_local(local);
             lowest = lowest.min(self.lowest_locals.get(local, find));
             if lowest == 0 {
                 return 0;
             }
         }
-        for &outbox in outboxes {
+        for outbox in outboxes.iter().copied().map(OutboxId) {
             let find = || model.catalogue().lowest_in_outbox(outbox);
             lowest = lowest.min(self.lowest_outboxes.get(outbox, find));
         }
@@ -80,19 +87,23 @@ impl Shifts {
         by: u64,
     ) {
         let code = u32::try_from(by).expect("clocks of an exploration stay small");
-        for local in locals {
-            *local = self.locals.get(*local, code).unwrap_or_else(|| {
-                let shifted = model.catalogue().shift_local(*local, by);
-                self.locals.set(*local, code, shifted);
+        for word in locals {
+            let local = LocalId(*word);
+            let shifted = self.locals.get(local, code).unwrap_or_else(|| {
+                let shifted = model.catalogue().shift_local(local, by);
+                self.locals.set(local, code, shifted);
                 shifted
             });
+            *word = shifted.0;
         }
-        for outbox in outboxes {
-            *outbox = self.outboxes.get(*outbox, code).unwrap_or_else(|| {
-                let shifted = model.catalogue().shift_outbox(*outbox, by);
-                self.outboxes.set(*outbox, code, shifted);
+        for word in outboxes {
+            let outbox = OutboxId(*word);
+            let shifted = self.outboxes.get(outbox, code).unwrap_or_else(|| {
+                let shifted = model.catalogue().shift_outbox(outbox, by);
+                self.outboxes.set(outbox, code, shifted);
                 shifted
             });
+            *word = shifted.0;
         }
     }
 }
@@ -100,36 +111,36 @@ impl Shifts {
 /// The lowest reading in each of many things, by number.
 struct Lowest(Vec<u32>);
 
-/// There is no reading in it.
+/// It holds no clock reading.
 const NO_READING: u32 = u32::MAX - 1;
 /// It was not looked at yet.
 const NOT_KNOWN: u32 = u32::MAX;
 
 impl Lowest {
     #[inline]
-    fn get(&mut self, id: u32, find: impl FnOnce() -> Option<u64>) -> u32 {
-        match self.0.get(id as usize) {
+    fn get(&mut self, id: impl Id, find: impl FnOnce() -> Option<u64>) -> u32 {
+        match self.0.get(id.index()) {
             Some(&known) if known != NOT_KNOWN => known,
-            Some(_) | None => self.keep(id, find()),
+            Some(_) | None => self.keep(id.index(), find()),
         }
     }
 
-    fn keep(&mut self, id: u32, found: Option<u64>) -> u32 {
-        if self.0.len() <= id as usize {
-            self.0.resize(id as usize + 1, NOT_KNOWN);
+    fn keep(&mut self, index: usize, found: Option<u64>) -> u32 {
+        if self.0.len() <= index {
+            self.0.resize(index + 1, NOT_KNOWN);
         }
         let found = found.map_or(NO_READING, |reading| {
             u32::try_from(reading).expect("clocks of an exploration stay small")
         });
-        self.0[id as usize] = found;
+        self.0[index] = found;
         found
     }
 }
 
 /// Keeps a value under a number.
-pub(crate) fn put<T>(known: &mut Vec<Option<T>>, id: u32, value: T) {
-    if known.len() <= id as usize {
-        known.resize_with(id as usize + 1, || None);
+pub(crate) fn put<T>(known: &mut Vec<Option<T>>, id: impl Id, value: T) {
+    if known.len() <= id.index() {
+        known.resize_with(id.index() + 1, || None);
     }
-    known[id as usize] = Some(value);
+    known[id.index()] = Some(value);
 }

@@ -1,6 +1,6 @@
 //! How far a search may go, and how far it has come.
 
-/// What a search may use; what is not given is not limited.
+/// The limits of a search; none by default.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// States.
@@ -17,13 +17,12 @@ pub struct Limits {
     /// After a search that met a limit, no further one of the same system is begun: those with a
     /// ghost are larger.
     pub give_up: bool,
-    /// Workers.
+    /// Workers. Without the feature `threads` there is always one.
     pub threads: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             states: None,
             bytes: None,
@@ -31,7 +30,7 @@ impl Default for Limits {
             depth: None,
             delays: None,
             give_up: false,
-            threads,
+            threads: 1,
         }
     }
 }
@@ -64,7 +63,7 @@ pub enum Stop {
     Depth,
     /// `--delays`.
     Delays(u32),
-    /// What was looked for was found.
+    /// The violation that was looked for was found.
     Found,
     /// So many random runs, and no search.
     Walked(u64),
@@ -88,7 +87,7 @@ impl Stop {
             Self::Time => "the time was up".to_owned(),
             Self::Depth => "the limit of depth was reached".to_owned(),
             Self::Delays(most) => format!("only runs with at most {most} delays"),
-            Self::Found => "what was looked for was found".to_owned(),
+            Self::Found => "a violation was found".to_owned(),
             Self::Walked(runs) => format!("only {runs} random runs, which prove nothing"),
         }
     }
@@ -103,14 +102,6 @@ pub struct Progress {
     pub depth: u64,
     /// Since the beginning.
     pub seconds: f64,
-    /// Memory of the whole program; zero where the system does not say.
+    /// Memory of the whole program; zero where the system does not report it.
     pub bytes: u64,
-}
-
-/// The memory of the whole program, where the system says.
-pub(crate) fn resident_bytes() -> u64 {
-    const PAGE: u64 = 4096;
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0) * PAGE
 }

@@ -3,34 +3,39 @@
 use std::sync::{Mutex as Lock, MutexGuard};
 
 use mutua_algorithms::{
-    About, Claim, Election, Kind, Links, Mutex, NodeId, Outbox, Process, Start, StartError,
-    registry,
+    About, Claim, Election, Kind, Links, Mutex, NodeId, Outbox, Process, Shared, Start, registry,
+    repairs::Plan,
 };
 
 use crate::{
-    actor::{Actor, Client, Elector},
+    actor::{Actor, Client, Elector, Reaction},
     budget::budget,
     catalogue::{AtStart, Catalogue, CatalogueOf, Rules},
+    evidence::CheckError,
     ghost::Ghost,
+    repairing::Repairing,
     symmetry::{self, Symmetry},
-    system::{System, Timers},
+    system::{Detector, Repair, System, Timers},
 };
 
 /// A set of properties.
-pub(crate) type Broken = u16;
+pub(crate) type Properties = u16;
 
 /// The bit of a property in a set.
-pub(crate) fn bit(claim: Claim) -> Broken {
+pub(crate) fn bit(claim: Claim) -> Properties {
     1 << (claim as u16)
 }
 
 /// The bits of a set, one by one.
-pub(crate) fn each(properties: Broken) -> impl Iterator<Item = Broken> {
-    (0..Broken::BITS).map(|place| 1 << place).filter(move |&bit| properties & bit != 0)
+pub(crate) fn each(properties: Properties) -> impl Iterator<Item = Properties> {
+    (0..Properties::BITS).map(|index| 1 << index).filter(move |&bit| properties & bit != 0)
 }
 
 /// The bit for code that panicked.
-pub(crate) const PANIC: Broken = 1 << 15;
+pub(crate) const PANIC: Properties = 1 << 15;
+
+/// Sets of processes are 16-bit words, and all processes are one less than a power of two.
+const MOST_PROCESSES: usize = 15;
 
 /// The start of a system, and the catalogue of its situations.
 ///
@@ -42,6 +47,8 @@ pub(crate) struct Model {
     pub(crate) start: Vec<u32>,
     pub(crate) ghost: Ghost,
     pub(crate) timers: Timers,
+    /// When crashes are reported to a repair.
+    pub(crate) detector: Detector,
     /// Whether a state is one with all that differ from it by a shift of all clocks.
     pub(crate) shift: bool,
     /// The renamings of processes that change nothing; a state is one with all that they make of
@@ -81,20 +88,20 @@ impl Build {
 
 impl Model {
     /// The model of a system of the algorithm with this name.
-    pub(crate) fn new(name: &str, system: &System, build: Build) -> Result<Self, StartError> {
+    pub(crate) fn new(name: &str, system: &System, build: Build) -> Result<Self, CheckError> {
         let made = registry::visit_mutex(name, OfMutex { system, build })
             .or_else(|| registry::visit_election(name, OfElection { system, build }));
-        made.unwrap_or_else(|| Err(StartError::new(format!("there is no algorithm `{name}`"))))
+        made.unwrap_or_else(|| Err(CheckError::UnknownAlgorithm { name: name.to_owned() }))
     }
 
     /// The model of a mutual exclusion algorithm, in the registry or not.
-    pub(crate) fn of_mutex<M: Mutex>(system: &System, build: Build) -> Result<Self, StartError> {
+    pub(crate) fn of_mutex<M: Mutex>(system: &System, build: Build) -> Result<Self, CheckError> {
         let start = system.setup.start::<M>()?;
         let mut out = Outbox::new();
         let actors = start.all().map(|me| {
             let mut process = Process::<M>::new(me, &start);
             process.begin(&mut out);
-            (Client::new(process, system.entries_of(me)), sends(&mut out))
+            (Client::new(process, system.entries_of(me)), Reaction::drain(&mut out).sends)
         });
         let mut model = Self::of(M::ABOUT, system, build, &start, actors.collect())?;
         // Where delays are counted the order of ids decides what is put off.
@@ -110,6 +117,26 @@ impl Model {
         // its renamings, and the count would depend on which worker is faster.
         model.partial_order &= model.symmetries.is_empty();
         Ok(model)
+    }
+
+    /// The model of a mutual exclusion algorithm with the generic repair. Ids decide the election,
+    /// views set the clocks, and timers wait for all links, so nothing is reduced.
+    fn of_repair<M: Mutex>(
+        system: &System,
+        build: Build,
+        repair: Repair,
+    ) -> Result<Self, CheckError> {
+        let plan = Plan::new::<M>(&system.setup, repair.election)?;
+        let plan = if repair.without_views { plan.without_view_numbers() } else { plan };
+        let plan = if repair.special { plan.with_special() } else { plan };
+        let plan = Shared::new(plan);
+        let actors = plan.start().all().map(|me| {
+            let mut actor = Repairing::<M>::new(me, &plan, system.entries_of(me));
+            let sends = actor.begin();
+            (actor, sends)
+        });
+        let build = Build { shift: false, symmetry: false, partial_order: false, ..build };
+        Self::of(M::ABOUT, system, build, plan.start(), actors.collect())
     }
 
     /// The catalogue, for what no worker has looked up yet.
@@ -154,30 +181,29 @@ impl Model {
         build: Build,
         start: &Start,
         actors: Vec<AtStart<A>>,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, CheckError> {
         let processes = actors.len();
-        if processes > 15 {
-            return Err(StartError::new(format!(
-                "{processes} processes cannot be explored; at most 15"
-            )));
+        if processes > MOST_PROCESSES {
+            return Err(CheckError::TooManyProcesses { processes, most: MOST_PROCESSES });
         }
-        let tells = if build.ghost == Ghost::Ordering { system.tells } else { 0 };
-        let links = system.links.unwrap_or(about.links);
+        let app_messages = if build.ghost == Ghost::Ordering { system.app_messages } else { 0 };
+        let links = system.links(about);
         let rules = Rules {
             links,
             stamps: about.uses_stamps,
             ghost: build.ghost,
-            tells: tells > 0,
+            app_messages: app_messages > 0,
             crashes: system.faults.crashes + system.faults.restarts > 0,
             duplicates: system.faults.duplicates > 0,
-            inside: start.inside(),
+            in_cs: start.in_cs(),
         };
         let mut catalogue = CatalogueOf::new(rules, actors);
-        let (mut state, mut outboxes) = catalogue.start();
-        state.append(&mut outboxes);
-        let has_budget = tells > 0 || !system.faults.is_none() || build.delays.is_some();
+        let (locals, outboxes) = catalogue.start();
+        let mut state: Vec<u32> = locals.iter().map(|local| local.0).collect();
+        state.extend(outboxes.iter().map(|outbox| outbox.0));
+        let has_budget = app_messages > 0 || !system.faults.is_none() || build.delays.is_some();
         if has_budget {
-            state.push(budget(system.faults, tells, build.delays.unwrap_or(0))?);
+            state.push(budget(system.faults, app_messages, build.delays.unwrap_or(0))?);
         }
         Ok(Self {
             about,
@@ -185,9 +211,10 @@ impl Model {
             start: state,
             ghost: build.ghost,
             timers: system.timers,
+            detector: system.repair.map_or(Detector::Perfect, |repair| repair.detector),
             shift: build.shift && about.uses_stamps,
             symmetries: Vec::new(),
-            // Only where what happens at one process is nobody else's business: a timer waits for
+            // Only where an event at one process does not depend on the others: a timer waits for
             // all links.
             partial_order: build.partial_order
                 && links == Links::Fifo
@@ -195,8 +222,7 @@ impl Model {
                 && build.delays.is_none(),
             delayed: build.delays.is_some(),
             has_budget,
-            highest_wins: start.settings().get("takeover") != Some("no")
-                || system.faults.restarts == 0,
+            highest_wins: true,
             catalogue: Lock::new(Box::new(catalogue)),
         })
     }
@@ -208,10 +234,13 @@ struct OfMutex<'a> {
 }
 
 impl registry::MutexVisitor for OfMutex<'_> {
-    type Output = Result<Model, StartError>;
+    type Output = Result<Model, CheckError>;
 
     fn visit<M: Mutex>(self) -> Self::Output {
-        Model::of_mutex::<M>(self.system, self.build)
+        match self.system.repair {
+            Some(repair) => Model::of_repair::<M>(self.system, self.build, repair),
+            None => Model::of_mutex::<M>(self.system, self.build),
+        }
     }
 }
 
@@ -221,7 +250,7 @@ struct OfElection<'a> {
 }
 
 impl registry::ElectionVisitor for OfElection<'_> {
-    type Output = Result<Model, StartError>;
+    type Output = Result<Model, CheckError>;
 
     fn visit<E: Election>(self) -> Self::Output {
         let start = self.system.setup.start_election::<E>()?;
@@ -230,24 +259,8 @@ impl registry::ElectionVisitor for OfElection<'_> {
             let down = start.is_crashed(me);
             (Elector::new(machine, self.system.entries_of(me), down), Vec::new())
         });
-        Model::of(E::ABOUT, self.system, self.build, &start, actors.collect())
+        let mut model = Model::of(E::ABOUT, self.system, self.build, &start, actors.collect())?;
+        model.highest_wins = E::takes_over(&start) || self.system.faults.restarts == 0;
+        Ok(model)
     }
-}
-
-/// What a machine sends as it begins.
-fn sends<M: Clone>(out: &mut Outbox<M>) -> Vec<(NodeId, M)> {
-    use mutua_algorithms::Effect;
-    let mut sends = Vec::new();
-    out.drain(|effect| match effect {
-        Effect::Send { to, message, .. } => sends.push((to, message)),
-        Effect::Multicast { to, message } => {
-            sends.extend(to.iter().map(|&to| (to, message.clone())));
-        }
-        Effect::Enter
-        | Effect::Elected { .. }
-        | Effect::SetTimer { .. }
-        | Effect::CancelTimer { .. }
-        | Effect::Nonsense { .. } => {}
-    });
-    sends
 }

@@ -1,18 +1,19 @@
-//! What is wrong where nothing more has to happen.
+//! Properties that are violated where nothing more has to happen.
 
 use mutua_algorithms::{Claim, Kind};
 
 use crate::{
-    model::{Broken, bit},
+    ids::LocalId,
+    model::{Properties, bit},
     step::Stepper,
 };
 
-/// The properties that are broken if everything stays as it is for ever: somebody still waits, or
-/// an election has ended with two opinions.
-pub(crate) fn broken_at_rest(stepper: &mut Stepper<'_>, state: &[u32]) -> Broken {
+/// The properties that are violated if everything stays as it is for ever: a process still waits,
+/// or an election has ended with two opinions.
+pub(crate) fn violated_at_rest(stepper: &mut Stepper<'_>, state: &[u32]) -> Properties {
     let model = stepper.model();
     let locals = &state[..model.processes];
-    let looks: Vec<_> = locals.iter().map(|&local| stepper.look(local)).collect();
+    let looks: Vec<_> = locals.iter().map(|&local| stepper.look(LocalId(local))).collect();
     let waiting = looks.iter().any(|look| look.waiting);
     let begun = looks.iter().any(|look| look.begun);
     let mut known = looks.iter().filter(|look| !look.down).map(|look| look.coordinator);

@@ -2,33 +2,31 @@
 //!
 //! Each worker owns the states that fall to it by the situation of the first process. It takes the
 //! steps of its own states of one depth and hands what falls to others over to them; at the end of
-//! a depth all wait for each other. So a state is always first reached by a shortest way, whoever
-//! is faster.
+//! a depth all wait for each other. So a state is always first reached by a shortest way, whichever
+//! worker is faster.
 
-use std::{
-    sync::{
-        Barrier, Mutex,
-        atomic::{
-            AtomicBool, AtomicU64, AtomicUsize,
-            Ordering::{AcqRel, Acquire, Relaxed},
-        },
-        mpsc::{Receiver, Sender, channel},
-    },
-    thread,
-    time::{Duration, Instant},
+#[cfg(feature = "threads")]
+mod threads;
+
+use std::sync::{
+    Barrier, Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    mpsc::{Receiver, Sender, channel},
 };
 
 use mutua_algorithms::Claim;
 
 use crate::{
-    limits::{Limits, Progress, Stop, resident_bytes},
-    model::{Broken, Model, PANIC, bit, each},
-    rest::broken_at_rest,
+    host::{Host, Watch},
+    ids::{Id, StateId},
+    limits::{Limits, Stop},
+    model::{Model, PANIC, Properties, bit, each},
+    rest::violated_at_rest,
     step::{Action, Stepper},
     store::{NO_PARENT, Store, hash},
 };
 
-/// What a search has reached.
+/// The result of a search.
 pub(crate) struct Reached {
     shards: Vec<Store>,
     /// How many states there are at each depth.
@@ -43,17 +41,17 @@ pub(crate) struct Reached {
     /// cycle.
     pub(crate) backward: u64,
     /// The properties beyond whose violation nothing was looked at.
-    pub(crate) cut: Broken,
+    pub(crate) cut: Properties,
     pub(crate) seconds: f64,
 }
 
 /// A property that does not hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
-    /// One bit of [`Broken`].
-    pub(crate) property: Broken,
-    /// The state that breaks it, or the last one before the step that does.
-    pub(crate) state: u32,
+    /// One bit of [`Properties`].
+    pub(crate) property: Properties,
+    /// The state that violates it, or the last one before the step that does.
+    pub(crate) state: StateId,
     pub(crate) action: Option<Action>,
 }
 
@@ -72,34 +70,37 @@ impl Reached {
         self.stopped.is_none() || depth + 1 < self.depths.len()
     }
 
-    pub(crate) fn get(&self, id: u32) -> &[u32] {
-        self.shards[id as usize % self.shards.len()].get(id / self.shards.len() as u32)
+    pub(crate) fn get(&self, id: StateId) -> &[u32] {
+        self.shard(id).get(self.order(id))
     }
 
-    pub(crate) fn parent(&self, id: u32) -> Option<u32> {
-        let shard = &self.shards[id as usize % self.shards.len()];
-        let parent = shard.parent(id / self.shards.len() as u32);
+    pub(crate) fn parent(&self, id: StateId) -> Option<StateId> {
+        let parent = self.shard(id).parent(self.order(id));
         (parent != NO_PARENT).then_some(parent)
     }
 
     /// The number of a state that was reached.
-    pub(crate) fn find(&self, state: &[u32]) -> Option<u32> {
+    pub(crate) fn find(&self, state: &[u32]) -> Option<StateId> {
         let hash = hash(state);
         let shard = shard_of(state, self.shards.len());
         let index = self.shards[shard].find(state, hash)?;
-        Some(index * self.shards.len() as u32 + shard as u32)
+        Some(id_of(index, shard, self.shards.len()))
     }
 
     /// When a state was reached by the worker it belongs to: the lower, the nearer to the start.
-    pub(crate) fn order(&self, id: u32) -> u32 {
-        id / self.shards.len() as u32
+    pub(crate) fn order(&self, id: StateId) -> u32 {
+        id.0 / self.shards.len() as u32
+    }
+
+    fn shard(&self, id: StateId) -> &Store {
+        &self.shards[id.index() % self.shards.len()]
     }
 
     /// All numbers of states.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = u32> + '_ {
-        let count = self.shards.len() as u32;
+    pub(crate) fn ids(&self) -> impl Iterator<Item = StateId> + '_ {
+        let count = self.shards.len();
         self.shards.iter().enumerate().flat_map(move |(shard, store)| {
-            (0..store.len()).map(move |index| index * count + shard as u32)
+            (0..store.len()).map(move |index| id_of(index, shard, count))
         })
     }
 
@@ -110,10 +111,10 @@ impl Reached {
     }
 }
 
-/// What is looked for.
+/// The violations that are looked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
-    pub(crate) properties: Broken,
+    pub(crate) properties: Properties,
     /// Stop at the end of the depth at which the first violation is found.
     pub(crate) first: bool,
 }
@@ -123,50 +124,17 @@ pub(crate) fn search(
     model: &Model,
     wanted: Wanted,
     limits: &Limits,
-    progress: &mut dyn FnMut(&Progress),
+    host: &mut dyn Host,
 ) -> Reached {
-    let began = Instant::now();
-    let threads = limits.threads.max(1);
-    let common = Common::new(model, wanted, limits, threads);
-    let running = AtomicUsize::new(threads);
-    let watcher = thread::current();
-    let mut stopped = None;
-    let done = thread::scope(|scope| {
-        let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| channel()).unzip();
-        let workers: Vec<_> = receivers
-            .into_iter()
-            .enumerate()
-            .map(|(me, inbox)| {
-                let worker = Worker::new(me, &common, senders.clone(), inbox);
-                let (running, watcher) = (&running, &watcher);
-                scope.spawn(move || {
-                    let done = worker.run();
-                    running.fetch_sub(1, AcqRel);
-                    watcher.unpark();
-                    done
-                })
-            })
-            .collect();
-        drop(senders);
-        let mut told = Instant::now();
-        while running.load(Acquire) > 0 {
-            thread::park_timeout(Duration::from_millis(2));
-            let now = common.progress(began);
-            if let Some(why) = limits.reached(&now)
-                && !common.stop.swap(true, Relaxed)
-            {
-                stopped = Some(why);
-            }
-            if told.elapsed() > Duration::from_millis(200) {
-                told = Instant::now();
-                progress(&now);
-            }
-        }
-        workers
-            .into_iter()
-            .map(|worker| worker.join().expect("a worker does not panic"))
-            .collect::<Vec<_>>()
-    });
+    let mut watch = Watch::start(host, limits);
+    let workers = if cfg!(feature = "threads") { limits.threads.max(1) } else { 1 };
+    let common = Common::new(model, wanted, limits, workers);
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| channel()).unzip();
+    let inboxes = receivers.into_iter().enumerate();
+    let all: Vec<_> =
+        inboxes.map(|(me, inbox)| Worker::new(me, &common, senders.clone(), inbox)).collect();
+    drop(senders);
+    let (done, stopped) = run(all, &common, &mut watch);
     let level = common.level.into_inner().expect("no worker panics");
     let steps = done.iter().map(|done| done.steps).sum();
     let backward = done.iter().map(|done| done.backward).sum();
@@ -179,11 +147,28 @@ pub(crate) fn search(
         steps,
         backward,
         cut,
-        seconds: began.elapsed().as_secs_f64(),
+        seconds: watch.seconds(),
     }
 }
 
-/// What the workers share.
+/// Runs the workers; returns the limit that stopped them, if one did. One worker needs no thread of
+/// its own: it looks at the limits itself, so that its count is the same in every run.
+fn run(
+    mut workers: Vec<Worker<'_>>,
+    common: &Common<'_>,
+    watch: &mut Watch<'_>,
+) -> (Vec<Done>, Option<Stop>) {
+    #[cfg(feature = "threads")]
+    if workers.len() > 1 {
+        return threads::run(workers, common, watch);
+    }
+    let mut stopped = None;
+    let mut look = || stopped = stopped.or(common.look(watch));
+    let done = workers.pop().map(|worker| worker.run(&mut look));
+    (done.into_iter().collect(), stopped)
+}
+
+/// The state that the workers share.
 struct Common<'a> {
     model: &'a Model,
     wanted: Wanted,
@@ -221,18 +206,16 @@ impl<'a> Common<'a> {
         }
     }
 
-    fn progress(&self, began: Instant) -> Progress {
-        Progress {
-            states: self.states.load(Relaxed),
-            depth: self.depth.load(Relaxed),
-            seconds: began.elapsed().as_secs_f64(),
-            bytes: resident_bytes(),
-        }
+    /// Stops all workers once a limit is reached; the limit, at the first time.
+    fn look(&self, watch: &mut Watch<'_>) -> Option<Stop> {
+        let why = watch.look(self.states.load(Relaxed), self.depth.load(Relaxed))?;
+        (!self.stop.swap(true, Relaxed)).then_some(why)
     }
 
-    /// What a search does not go beyond: what it looks for, and what makes a state meaningless.
-    fn grave(&self) -> Broken {
-        self.wanted.properties | bit(Claim::Safety) | PANIC
+    /// The violations behind which nothing is searched: those that it looks for, and those that
+    /// make a state meaningless.
+    fn grave(&self) -> Properties {
+        self.wanted.properties | bit(Claim::MutualExclusion) | PANIC
     }
 
     fn report(&self, found: Found) {
@@ -289,19 +272,19 @@ struct Worker<'a> {
     ended: usize,
     /// The first state of the next depth.
     next_depth: u32,
-    /// How many states the others know of.
-    told: u32,
+    /// How many of its states are in the common count.
+    counted: u32,
     steps: u64,
     backward: u64,
-    cut: Broken,
+    cut: Properties,
 }
 
-/// What a worker leaves behind.
+/// The result of one worker.
 struct Done {
     store: Store,
     steps: u64,
     backward: u64,
-    cut: Broken,
+    cut: Properties,
 }
 
 impl<'a> Worker<'a> {
@@ -321,14 +304,14 @@ impl<'a> Worker<'a> {
             inbox,
             ended: 0,
             next_depth: 0,
-            told: 0,
+            counted: 0,
             steps: 0,
             backward: 0,
             cut: 0,
         }
     }
 
-    fn run(mut self) -> Done {
+    fn run(mut self, look: &mut dyn FnMut()) -> Done {
         let start = &self.common.model.start;
         let hash = hash(start);
         if shard_of(start, self.senders.len()) == self.me {
@@ -342,7 +325,7 @@ impl<'a> Worker<'a> {
                 return Done { store, steps, backward, cut };
             }
             self.next_depth = self.store.len();
-            self.expand_all(next..self.next_depth);
+            self.expand_all(next..self.next_depth, look);
             self.finish_exchange();
             next = self.next_depth;
         }
@@ -357,12 +340,13 @@ impl<'a> Worker<'a> {
         self.common.barrier.wait();
     }
 
-    fn expand_all(&mut self, range: std::ops::Range<u32>) {
+    fn expand_all(&mut self, range: std::ops::Range<u32>, look: &mut dyn FnMut()) {
         let mut state = Vec::new();
         for index in range {
             if index % 256 == 0 {
                 self.take_in();
-                self.tell_count();
+                self.add_count();
+                look();
                 if self.common.stop.load(Relaxed) {
                     break;
                 }
@@ -374,26 +358,26 @@ impl<'a> Worker<'a> {
     }
 
     /// Adds what is new to the common count.
-    fn tell_count(&mut self) {
-        let new = self.store.len() - self.told;
-        self.told += new;
+    fn add_count(&mut self) {
+        let new = self.store.len() - self.counted;
+        self.counted += new;
         self.common.states.fetch_add(u64::from(new), Relaxed);
     }
 
     fn expand(&mut self, index: u32, state: &[u32]) {
         let workers = self.senders.len();
-        let id = index * workers as u32 + self.me as u32;
+        let id = id_of(index, self.me, workers);
         let mut must_go_on = false;
         let (store, outgoing, common) = (&mut self.store, &mut self.outgoing, self.common);
         let mut full = None;
         self.stepper.expand(state, |step| {
             must_go_on |= step.due;
             self.steps += 1;
-            let broken = step.broken & common.grave();
-            if broken != 0 {
-                // Beyond a broken property there is nothing to learn of it.
-                self.cut |= broken;
-                for property in each(broken) {
+            let violated = step.violated & common.grave();
+            if violated != 0 {
+                // Behind a violation nothing more can be learned of the property.
+                self.cut |= violated;
+                for property in each(violated) {
                     let action = Some(step.action);
                     common.report(Found { property, state: id, action });
                 }
@@ -405,7 +389,7 @@ impl<'a> Worker<'a> {
                 let (reached, _) = store.insert(step.state, hash, id);
                 self.backward += u64::from(reached < self.next_depth);
             } else {
-                outgoing[shard].push(id);
+                outgoing[shard].push(id.0);
                 outgoing[shard].extend_from_slice(step.state);
                 if outgoing[shard].len() >= BATCH {
                     full = Some(shard);
@@ -420,10 +404,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Everything may stay as it is for ever: is anybody still waiting?
-    fn judge_rest(&mut self, id: u32, state: &[u32]) {
-        let broken = broken_at_rest(&mut self.stepper, state);
-        for property in each(broken) {
+    /// Everything may stay as it is for ever: does a process still wait?
+    fn judge_rest(&mut self, id: StateId, state: &[u32]) {
+        let violated = violated_at_rest(&mut self.stepper, state);
+        for property in each(violated) {
             self.common.report(Found { property, state: id, action: None });
         }
     }
@@ -441,7 +425,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Hands over the rest and waits until everybody has.
+    /// Hands over the rest and waits until every worker has.
     fn finish_exchange(&mut self) {
         for other in 0..self.senders.len() {
             if other != self.me {
@@ -463,7 +447,8 @@ impl<'a> Worker<'a> {
             Parcel::End => self.ended += 1,
             Parcel::States(batch) => {
                 for entry in batch.chunks_exact(self.common.model.width() + 1) {
-                    let (reached, _) = self.store.insert(&entry[1..], hash(&entry[1..]), entry[0]);
+                    let (reached, _) =
+                        self.store.insert(&entry[1..], hash(&entry[1..]), StateId(entry[0]));
                     self.backward += u64::from(reached < self.next_depth);
                 }
             }
@@ -476,4 +461,10 @@ impl<'a> Worker<'a> {
 #[inline]
 fn shard_of(state: &[u32], shards: usize) -> usize {
     if shards == 1 { 0 } else { (hash(&state[..1]) >> 32) as usize % shards }
+}
+
+/// The id of a state from its number in the store of the worker that it belongs to.
+#[inline]
+fn id_of(index: u32, shard: usize, shards: usize) -> StateId {
+    StateId(index * shards as u32 + shard as u32)
 }

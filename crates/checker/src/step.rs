@@ -9,34 +9,35 @@ use crate::{
     budget::Cost,
     catalogue::{
         Delivery, ELECTED, EMPTY, ENTERED, LEFT, Move, NOTHING, OVERTOOK, Outcome, PANICKED,
-        UNFENCED,
+        RESUMED, UNFENCED,
     },
     ghost::Ghost,
+    ids::{EffectId, Id, LocalId, OutboxId, PacketId},
     intern::Memo,
     known::{Shifts, Table, put},
-    model::{Broken, Model, PANIC, bit},
+    model::{Model, PANIC, Properties, bit},
     symmetry::Orbits,
-    system::Timers,
+    system::{Detector, Timers},
 };
 
 /// All receivers, one bit each.
-const EVERYBODY: u16 = u16::MAX;
+const EVERY_PROCESS: u16 = u16::MAX;
 
-/// What happens in a step.
+/// The event of a step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Action {
     /// Something at a process by itself.
     Happen { node: u8, event: Event },
     /// A message arrives.
-    Deliver { from: u8, to: u8, packet: u32 },
+    Deliver { from: u8, to: u8, packet: PacketId },
     /// A message will arrive once more, behind all others.
-    Duplicate { from: u8, to: u8, packet: u32 },
+    Duplicate { from: u8, to: u8, packet: PacketId },
     /// A message is lost.
-    Lose { from: u8, to: u8, packet: u32 },
+    Lose { from: u8, to: u8, packet: PacketId },
 }
 
 impl Action {
-    /// Whether it must happen in the end: messages arrive, clients leave, timers run out.
+    /// Whether it must happen in the end: messages arrive, clients exit, timers run out.
     pub(crate) fn is_fair(self) -> bool {
         match self {
             Self::Happen { event, .. } => event.is_fair(),
@@ -51,18 +52,18 @@ pub(crate) struct Step<'a> {
     pub(crate) action: Action,
     /// The state after it.
     pub(crate) state: &'a [u32],
-    /// What is sent in it.
-    pub(crate) effect: u32,
-    /// The properties that it breaks.
-    pub(crate) broken: Broken,
+    /// The messages that are sent in it.
+    pub(crate) effect: EffectId,
+    /// The properties that it violates.
+    pub(crate) violated: Properties,
     /// Whether something has to happen in the state before it: this, or what was left out for want
     /// of delays.
     pub(crate) due: bool,
 }
 
 impl<'a> Step<'a> {
-    fn new(action: Action, state: &'a [u32], effect: u32, broken: Broken) -> Self {
-        Self { action, state, effect, broken, due: action.is_fair() }
+    fn new(action: Action, state: &'a [u32], effect: EffectId, violated: Properties) -> Self {
+        Self { action, state, effect, violated, due: action.is_fair() }
     }
 }
 
@@ -70,12 +71,12 @@ impl<'a> Step<'a> {
 pub(crate) struct Stepper<'a> {
     model: &'a Model,
     looks: Vec<Option<Look>>,
-    moves: Table<Move>,
-    deliveries: Table<Delivery>,
-    receives: Memo<Outcome>,
-    posts: Memo<u32>,
-    swept_locals: Memo<u32>,
-    swept_outboxes: Memo<u32>,
+    moves: Table<LocalId, Move>,
+    deliveries: Table<OutboxId, Delivery>,
+    receives: Memo<LocalId, PacketId, Outcome>,
+    posts: Memo<OutboxId, EffectId, OutboxId>,
+    swept_locals: Memo<LocalId, u32, LocalId>,
+    swept_outboxes: Memo<OutboxId, u32, OutboxId>,
     spreading: Vec<Option<bool>>,
     targets: Vec<Option<u16>>,
     shifts: Shifts,
@@ -119,15 +120,15 @@ impl<'a> Stepper<'a> {
     /// The steps in their order, each at the price of all before it.
     fn expand_delayed(&mut self, state: &[u32], mut visit: impl FnMut(Step<'_>)) {
         let mut all = Vec::new();
-        self.expand_freely(state, |Step { action, state, effect, broken, due }| {
-            all.push((action, state.to_vec(), effect, broken, due));
+        self.expand_freely(state, |Step { action, state, effect, violated, due }| {
+            all.push((action, state.to_vec(), effect, violated, due));
         });
         let due = all.iter().any(|&(.., due)| due);
-        for (place, (action, mut state, effect, broken, _)) in all.into_iter().enumerate() {
+        for (index, (action, mut state, effect, violated, _)) in all.into_iter().enumerate() {
             let last = state.len() - 1;
-            let Some(rest) = Cost::Delay.pay_times(place as u32, state[last]) else { break };
+            let Some(rest) = Cost::Delay.pay_times(index as u32, state[last]) else { break };
             state[last] = rest;
-            visit(Step { action, state: &state, effect, broken, due });
+            visit(Step { action, state: &state, effect, violated, due });
         }
     }
 
@@ -145,8 +146,8 @@ impl<'a> Stepper<'a> {
             self.expand_moves(state, node, next, visit);
         }
         for node in 0..self.model.processes {
-            if state[self.model.processes + node] != EMPTY {
-                self.expand_deliveries(state, node, EVERYBODY, next, visit);
+            if OutboxId(state[self.model.processes + node]) != EMPTY {
+                self.expand_deliveries(state, node, EVERY_PROCESS, next, visit);
             }
         }
     }
@@ -158,11 +159,16 @@ impl<'a> Stepper<'a> {
         next: &mut [u32],
         visit: &mut impl FnMut(Step<'_>),
     ) {
-        let range = self.moves_of(state[node]);
-        for place in range {
-            let Move { event, outcome } = self.moves.items[place];
+        let range = self.moves_of(LocalId(state[node]));
+        for index in range {
+            let Move { event, outcome } = self.moves.items[index];
             next.copy_from_slice(state);
             if matches!(event, Event::Timeout(_)) && !self.may_time_out(state) {
+                continue;
+            }
+            if let Event::Report(other, changes) = event
+                && !self.may_report(state, other, changes)
+            {
                 continue;
             }
             if let Some(cost) = Cost::of(event)
@@ -170,9 +176,9 @@ impl<'a> Stepper<'a> {
             {
                 continue;
             }
-            let broken = self.apply(next, node, outcome);
+            let violated = self.apply(next, node, outcome);
             let action = Action::Happen { node: node as u8, event };
-            visit(Step::new(action, next, outcome.effect, broken));
+            visit(Step::new(action, next, outcome.effect, violated));
         }
     }
 
@@ -186,31 +192,31 @@ impl<'a> Stepper<'a> {
         visit: &mut impl FnMut(Step<'_>),
     ) {
         let outbox = self.model.processes + node;
-        for place in self.deliveries_of(state[outbox]) {
-            let Delivery { to, packet, rest, twice } = self.deliveries.items[place];
+        for index in self.deliveries_of(OutboxId(state[outbox])) {
+            let Delivery { to, packet, rest, twice } = self.deliveries.items[index];
             if receivers & (1 << to) == 0 {
                 continue;
             }
-            let outcome = self.receive(state[to as usize], packet);
+            let outcome = self.receive(LocalId(state[to as usize]), packet);
             let (from, effect) = (node as u8, outcome.effect);
             next.copy_from_slice(state);
-            next[outbox] = rest;
-            let broken = self.apply(next, to as usize, outcome);
+            next[outbox] = rest.0;
+            let violated = self.apply(next, to as usize, outcome);
             let action = Action::Deliver { from, to, packet };
-            visit(Step::new(action, next, effect, broken));
+            visit(Step::new(action, next, effect, violated));
             if !self.model.has_budget {
                 continue;
             }
             next.copy_from_slice(state);
             if self.pay(Cost::Duplicate, next) {
-                next[outbox] = twice;
+                next[outbox] = twice.0;
                 self.normalise(next);
                 let action = Action::Duplicate { from, to, packet };
                 visit(Step::new(action, next, NOTHING, 0));
             }
             next.copy_from_slice(state);
             if self.pay(Cost::Loss, next) {
-                next[outbox] = rest;
+                next[outbox] = rest.0;
                 self.normalise(next);
                 let action = Action::Lose { from, to, packet };
                 visit(Step::new(action, next, NOTHING, 0));
@@ -218,93 +224,117 @@ impl<'a> Stepper<'a> {
         }
     }
 
-    /// Lets an outcome at a process take effect, the ghost's included; says what it breaks.
-    fn apply(&mut self, next: &mut [u32], node: usize, outcome: Outcome) -> Broken {
-        let mut broken = 0;
+    /// Lets an outcome at a process take effect, the ghost's included; returns what it violates.
+    fn apply(&mut self, next: &mut [u32], node: usize, outcome: Outcome) -> Properties {
+        let mut violated = 0;
         if outcome.marks != 0 {
-            broken = self.judge(next, node, outcome);
+            violated = self.judge(next, node, outcome);
         }
-        next[node] = outcome.local;
+        next[node] = outcome.local.0;
         if outcome.effect != NOTHING {
             let outbox = &mut next[self.model.processes + node];
-            *outbox = self.post(*outbox, outcome.effect);
+            *outbox = self.post(OutboxId(*outbox), outcome.effect).0;
         }
         if outcome.marks & ELECTED != 0 {
-            broken |= self.judge_election(next, node);
+            violated |= self.judge_election(next, node);
+        }
+        if outcome.marks & RESUMED != 0 {
+            violated |= self.judge_view(next, node);
         }
         self.normalise(next);
-        broken
+        violated
     }
 
-    /// What an entry or an exit breaks, and what the ghost makes of it.
-    fn judge(&mut self, next: &mut [u32], node: usize, outcome: Outcome) -> Broken {
+    /// The violations of an entry or an exit, and the ghost after it.
+    fn judge(&mut self, next: &mut [u32], node: usize, outcome: Outcome) -> Properties {
         let marks = outcome.marks;
-        let mut broken = 0;
+        let mut violated = 0;
         if marks & ENTERED != 0 {
             let others = (0..self.model.processes).filter(|&other| other != node);
             for other in others {
-                if self.look(next[other]).inside {
-                    broken |= bit(Claim::Safety);
+                if self.look(LocalId(next[other])).in_cs {
+                    violated |= bit(Claim::MutualExclusion);
                 }
             }
             match self.model.ghost {
                 Ghost::Ordering => self.sweep(next, node),
-                Ghost::Bypass => broken |= self.count_bypass(next, node),
-                Ghost::None | Ghost::Fence => {}
+                Ghost::Bypass => violated |= self.count_bypass(next, node),
+                Ghost::None | Ghost::Fencing => {}
             }
         }
-        if marks & LEFT != 0 && self.model.ghost == Ghost::Fence {
+        if marks & LEFT != 0 && self.model.ghost == Ghost::Fencing {
             self.sweep(next, node);
         }
         for (mark, property) in
-            [(UNFENCED, bit(Claim::Fence)), (OVERTOOK, bit(Claim::Ordering)), (PANICKED, PANIC)]
+            [(UNFENCED, bit(Claim::Fencing)), (OVERTOOK, bit(Claim::Ordering)), (PANICKED, PANIC)]
         {
             if marks & mark != 0 {
-                broken |= property;
+                violated |= property;
             }
         }
-        broken
+        violated
     }
 
-    /// E1: nobody higher than the elected one is up. Where a returning process leaves a working
+    /// E1: no process above the elected one is up. Where a returning process leaves a working
     /// coordinator in office, that one may be right too, so the agreement is looked at when all is
     /// at rest.
-    fn judge_election(&mut self, next: &[u32], node: usize) -> Broken {
-        let Some(elected) = self.look(next[node]).coordinator else { return 0 };
+    fn judge_election(&mut self, next: &[u32], node: usize) -> Properties {
+        let Some(elected) = self.look(LocalId(next[node])).coordinator else { return 0 };
         let higher = &next[..self.model.processes][elected.index() + 1..];
-        let wrong = self.model.highest_wins && higher.iter().any(|&other| !self.look(other).down);
+        let wrong =
+            self.model.highest_wins && higher.iter().any(|&other| !self.look(LocalId(other)).down);
         if wrong { bit(Claim::Agreement) } else { 0 }
     }
 
-    /// Clears the ghost of everyone else and of all messages.
+    /// A view has one leader: every process in it has it from the same one.
+    fn judge_view(&mut self, next: &[u32], node: usize) -> Properties {
+        let Some((number, leader)) = self.look(LocalId(next[node])).view else { return 0 };
+        let differs = next[..self.model.processes].iter().any(|&other| {
+            let view = self.look(LocalId(other)).view;
+            view.is_some_and(|(other, by)| other == number && by != leader)
+        });
+        if differs { bit(Claim::Agreement) } else { 0 }
+    }
+
+    /// Whether the failure detector can report so many crashes and restarts of a process.
+    fn may_report(&mut self, state: &[u32], node: NodeId, changes: u8) -> bool {
+        let wrong = self.model.detector == Detector::Timeout && changes == 1;
+        wrong || changes <= self.look(LocalId(state[node.index()])).changes
+    }
+
+    /// Clears the ghost of all other processes and of all messages.
     fn sweep(&mut self, next: &mut [u32], node: usize) {
         let processes = self.model.processes;
-        for place in 0..processes {
-            next[place] = self.sweep_local(next[place], node);
-            if next[processes + place] != EMPTY {
-                next[processes + place] = self.sweep_outbox(next[processes + place], node);
+        for index in 0..processes {
+            next[index] = self.sweep_local(LocalId(next[index]), node).0;
+            let outbox = OutboxId(next[processes + index]);
+            if outbox != EMPTY {
+                next[processes + index] = self.sweep_outbox(outbox, node).0;
             }
         }
     }
 
-    /// Counts the entry of `node` against all whose request has reached everyone.
-    fn count_bypass(&mut self, next: &mut [u32], node: usize) -> Broken {
+    /// Counts the entry of `node` against all whose request has reached every process.
+    fn count_bypass(&mut self, next: &mut [u32], node: usize) -> Properties {
         let processes = self.model.processes;
-        let mut broken = 0;
+        let mut violated = 0;
         for other in (0..processes).filter(|&other| other != node) {
-            if !self.look(next[other]).waiting || self.is_spreading(next[processes + other]) {
+            if !self.look(LocalId(next[other])).waiting
+                || self.is_spreading(OutboxId(next[processes + other]))
+            {
                 continue;
             }
-            let counted = self.sweep_local(next[other], node);
-            if counted == next[other] {
-                broken |= bit(Claim::BoundedBypass);
+            let before = LocalId(next[other]);
+            let counted = self.sweep_local(before, node);
+            if counted == before {
+                violated |= bit(Claim::BoundedBypass);
             }
-            next[other] = counted;
+            next[other] = counted.0;
         }
-        broken
+        violated
     }
 
-    /// Makes of a state the one that stands for all that cannot be told apart from it.
+    /// Makes of a state the one that stands for all that are equal to it under the reductions.
     fn normalise(&mut self, next: &mut [u32]) {
         if self.model.shift {
             self.sink(next);
@@ -329,7 +359,7 @@ impl<'a> Stepper<'a> {
         match self.model.timers {
             Timers::Any => true,
             Timers::Bounded => {
-                state[processes..2 * processes].iter().all(|&outbox| outbox == EMPTY)
+                state[processes..2 * processes].iter().all(|&outbox| OutboxId(outbox) == EMPTY)
             }
         }
     }
@@ -347,10 +377,10 @@ impl<'a> Stepper<'a> {
     }
 }
 
-/// What was looked up before, or is now.
+/// A cached look-up; the catalogue is asked where the cache has none.
 impl Stepper<'_> {
-    pub(crate) fn look(&mut self, local: u32) -> Look {
-        if let Some(Some(look)) = self.looks.get(local as usize) {
+    pub(crate) fn look(&mut self, local: LocalId) -> Look {
+        if let Some(Some(look)) = self.looks.get(local.index()) {
             return *look;
         }
         let look = self.model.catalogue().look(local);
@@ -358,14 +388,14 @@ impl Stepper<'_> {
         look
     }
 
-    fn moves_of(&mut self, local: u32) -> std::ops::Range<usize> {
+    fn moves_of(&mut self, local: LocalId) -> std::ops::Range<usize> {
         self.moves.range(local).unwrap_or_else(|| {
             let moves = self.model.catalogue().moves(local);
             self.moves.set(local, moves)
         })
     }
 
-    fn deliveries_of(&mut self, outbox: u32) -> std::ops::Range<usize> {
+    fn deliveries_of(&mut self, outbox: OutboxId) -> std::ops::Range<usize> {
         self.deliveries.range(outbox).unwrap_or_else(|| {
             let deliveries = self.model.catalogue().deliveries(outbox);
             self.deliveries.set(outbox, deliveries)
@@ -373,7 +403,7 @@ impl Stepper<'_> {
     }
 
     #[inline]
-    fn receive(&mut self, local: u32, packet: u32) -> Outcome {
+    fn receive(&mut self, local: LocalId, packet: PacketId) -> Outcome {
         self.receives.get(local, packet).unwrap_or_else(|| {
             let outcome = self.model.catalogue().receive(local, packet);
             self.receives.set(local, packet, outcome);
@@ -382,7 +412,7 @@ impl Stepper<'_> {
     }
 
     #[inline]
-    fn post(&mut self, outbox: u32, effect: u32) -> u32 {
+    fn post(&mut self, outbox: OutboxId, effect: EffectId) -> OutboxId {
         self.posts.get(outbox, effect).unwrap_or_else(|| {
             let after = self.model.catalogue().post(outbox, effect);
             self.posts.set(outbox, effect, after);
@@ -390,7 +420,7 @@ impl Stepper<'_> {
         })
     }
 
-    fn sweep_local(&mut self, local: u32, node: usize) -> u32 {
+    fn sweep_local(&mut self, local: LocalId, node: usize) -> LocalId {
         self.swept_locals.get(local, node as u32).unwrap_or_else(|| {
             let swept = self.model.catalogue().sweep_local(local, NodeId::from(node));
             self.swept_locals.set(local, node as u32, swept);
@@ -398,7 +428,7 @@ impl Stepper<'_> {
         })
     }
 
-    fn sweep_outbox(&mut self, outbox: u32, node: usize) -> u32 {
+    fn sweep_outbox(&mut self, outbox: OutboxId, node: usize) -> OutboxId {
         self.swept_outboxes.get(outbox, node as u32).unwrap_or_else(|| {
             let swept = self.model.catalogue().sweep_outbox(outbox, NodeId::from(node));
             self.swept_outboxes.set(outbox, node as u32, swept);
@@ -406,8 +436,8 @@ impl Stepper<'_> {
         })
     }
 
-    fn is_spreading(&mut self, outbox: u32) -> bool {
-        if let Some(Some(spreading)) = self.spreading.get(outbox as usize) {
+    fn is_spreading(&mut self, outbox: OutboxId) -> bool {
+        if let Some(Some(spreading)) = self.spreading.get(outbox.index()) {
             return *spreading;
         }
         let spreading = self.model.catalogue().is_spreading(outbox);

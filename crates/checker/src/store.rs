@@ -1,17 +1,20 @@
 //! The states that were reached: flat, a few dozen bytes each, with the way back.
 
-/// A parent that is none: the state is the start.
-pub(crate) const NO_PARENT: u32 = u32::MAX;
+use crate::ids::StateId;
 
-/// States of equal width in one arena, with a table to find them again.
+/// The parent of the start, which has none.
+pub(crate) const NO_PARENT: StateId = StateId(u32::MAX);
+
+/// States of equal width in one arena, with a table to find them again. A number here counts the
+/// states of one worker; with the worker it makes a [`StateId`].
 ///
-/// A slot of the table holds 32 bits of the hash and the state's number. The bits decide the place
+/// A slot of the table holds 32 bits of the hash and the state's number. The bits decide the slot
 /// too, so that growing the table reads it once from front to back and touches no state.
 #[derive(Debug)]
 pub(crate) struct Store {
     width: usize,
     words: Vec<u32>,
-    parents: Vec<u32>,
+    parents: Vec<StateId>,
     slots: Vec<u64>,
 }
 
@@ -22,11 +25,11 @@ impl Store {
 
     /// Keeps a state unless it is known; its number, and whether it is new.
     #[inline]
-    pub(crate) fn insert(&mut self, state: &[u32], hash: u64, parent: u32) -> (u32, bool) {
+    pub(crate) fn insert(&mut self, state: &[u32], hash: u64, parent: StateId) -> (u32, bool) {
         let tag = hash >> 32;
-        let mut place = place_of(tag, self.slots.len());
+        let mut position = slot_of(tag, self.slots.len());
         loop {
-            let slot = self.slots[place];
+            let slot = self.slots[position];
             if slot == 0 {
                 break;
             }
@@ -36,15 +39,15 @@ impl Store {
                     return (index, false);
                 }
             }
-            place += 1;
-            if place == self.slots.len() {
-                place = 0;
+            position += 1;
+            if position == self.slots.len() {
+                position = 0;
             }
         }
         let index = self.parents.len() as u32;
         self.words.extend_from_slice(state);
         self.parents.push(parent);
-        self.slots[place] = (tag << 32) | u64::from(index + 1);
+        self.slots[position] = (tag << 32) | u64::from(index + 1);
         if self.parents.len() * 5 > self.slots.len() * 4 {
             self.grow();
         }
@@ -54,16 +57,16 @@ impl Store {
     /// The number of a state that is known.
     pub(crate) fn find(&self, state: &[u32], hash: u64) -> Option<u32> {
         let tag = hash >> 32;
-        let mut place = place_of(tag, self.slots.len());
+        let mut position = slot_of(tag, self.slots.len());
         loop {
-            let slot = self.slots[place];
+            let slot = self.slots[position];
             if slot == 0 {
                 return None;
             }
             if slot >> 32 == tag && self.get(slot as u32 - 1) == state {
                 return Some(slot as u32 - 1);
             }
-            place = (place + 1) % self.slots.len();
+            position = (position + 1) % self.slots.len();
         }
     }
 
@@ -75,7 +78,7 @@ impl Store {
     }
 
     /// From which state this one was first reached.
-    pub(crate) fn parent(&self, index: u32) -> u32 {
+    pub(crate) fn parent(&self, index: u32) -> StateId {
         self.parents[index as usize]
     }
 
@@ -92,24 +95,24 @@ impl Store {
         let larger = self.slots.len() / 2 * 3;
         let old = std::mem::replace(&mut self.slots, vec![0; larger]);
         for slot in old.into_iter().filter(|&slot| slot != 0) {
-            let mut place = place_of(slot >> 32, larger);
-            while self.slots[place] != 0 {
-                place += 1;
-                if place == larger {
-                    place = 0;
+            let mut position = slot_of(slot >> 32, larger);
+            while self.slots[position] != 0 {
+                position += 1;
+                if position == larger {
+                    position = 0;
                 }
             }
-            self.slots[place] = slot;
+            self.slots[position] = slot;
         }
     }
 }
 
 #[inline]
-fn place_of(tag: u64, slots: usize) -> usize {
+fn slot_of(tag: u64, slots: usize) -> usize {
     ((tag * slots as u64) >> 32) as usize
 }
 
-/// The hash of a state: its high bits choose the place.
+/// The hash of a state: its high bits choose the slot.
 #[inline]
 pub(crate) fn hash(state: &[u32]) -> u64 {
     let mut hash = 0x243F_6A88_85A3_08D3_u64;
@@ -126,7 +129,8 @@ pub(crate) fn hash(state: &[u32]) -> u64 {
 /// Multiplies to 128 bits and folds the halves together.
 #[inline]
 pub(crate) fn fold(value: u64) -> u64 {
-    let product = u128::from(value ^ 0xF39C_C060_5CED_C835) * 0x9E37_79B9_7F4A_7C15;
+    let product =
+        u128::from(value ^ 0xF39C_C060_5CED_C835) * u128::from(mutua_algorithms::split_mix::GOLDEN);
     (product as u64) ^ ((product >> 64) as u64)
 }
 
@@ -143,7 +147,7 @@ mod tests {
         }
         for number in 0..50_000_u32 {
             let state = [number, number / 7, number % 11];
-            assert_eq!(store.insert(&state, hash(&state), 5), (number, false));
+            assert_eq!(store.insert(&state, hash(&state), StateId(5)), (number, false));
             assert_eq!(store.find(&state, hash(&state)), Some(number));
         }
         let stranger = [1, 2, 3];

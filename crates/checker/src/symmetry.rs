@@ -1,27 +1,31 @@
 //! States that differ by the names of processes only, where names decide nothing.
 //!
-//! The renamings that change nothing are a group: those that the algorithm allows, that keep who
-//! contends how often, and that map the start to itself. Of all states that they map to each other
-//! one is kept, the least array of numbers. Every step of a state is, renamed, a step of the
-//! renamed one, so what can be reached is the same but for the names.
+//! The renamings that change nothing are a group: those that the algorithm allows, that map a
+//! contender to one with as many entries, and that map the start to itself. Of all states that they
+//! map to each other one is kept, the least array of numbers. Every step of a state is, renamed, a
+//! step of the renamed one, so what can be reached is the same but for the names.
 //!
-//! Whether *somebody* is inside with another, is overtaken, or waits at rest does not depend on
-//! names. Whether *one* process waits for ever in a circle does: in a circle of merged states its
-//! name may change from round to round. So where runs can go round, liveness is searched for with
-//! nothing merged; see `check.rs`.
+//! Whether *some* process is in the critical section beside another, is overtaken, or waits at rest
+//! does not depend on names. Whether *one* process waits for ever in a cycle does: in a cycle of
+//! merged states its name may change from round to round. So where runs can go round, liveness is
+//! searched for with nothing merged; see `check.rs`.
 
 #[cfg(test)]
 mod tests;
 
 use mutua_algorithms::{NodeId, Renaming};
 
-use crate::{intern::Memo, model::Model};
+use crate::{
+    ids::{LocalId, OutboxId},
+    intern::Memo,
+    model::Model,
+};
 
 /// A renaming that changes nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Symmetry {
     pub(crate) renaming: Renaming,
-    /// Which old process is behind each new name.
+    /// For each new name the old one.
     pub(crate) sources: Vec<u8>,
 }
 
@@ -31,7 +35,7 @@ const MOST: usize = 120;
 /// More processes than this have too many permutations to look through.
 const MOST_PROCESSES: usize = 7;
 
-/// The renamings that change nothing, but for the one that renames nobody.
+/// The renamings that change nothing, without the identity.
 pub(crate) fn group(processes: usize, is_symmetric: impl Fn(&Renaming) -> bool) -> Vec<Symmetry> {
     if processes > MOST_PROCESSES {
         return Vec::new();
@@ -46,7 +50,7 @@ pub(crate) fn group(processes: usize, is_symmetric: impl Fn(&Renaming) -> bool) 
             group.push(Symmetry { renaming, sources });
         }
     });
-    // What fixes one process more is a group again.
+    // The renamings that fix one process more are a group again.
     for fixed in 0..processes {
         if group.len() <= MOST {
             break;
@@ -61,10 +65,10 @@ fn permutations(names: &mut Vec<usize>, from: usize, visit: &mut dyn FnMut(&[usi
     if from == names.len() {
         return visit(names);
     }
-    for place in from..names.len() {
-        names.swap(from, place);
+    for index in from..names.len() {
+        names.swap(from, index);
         permutations(names, from + 1, visit);
-        names.swap(from, place);
+        names.swap(from, index);
     }
 }
 
@@ -75,9 +79,10 @@ impl Symmetry {
         let mut catalogue = model.catalogue();
         let mut renamed = state.to_vec();
         for (new, &old) in self.sources.iter().enumerate() {
-            let (local, outbox) = (state[usize::from(old)], state[processes + usize::from(old)]);
-            renamed[new] = catalogue.rename_local(local, &self.renaming);
-            renamed[processes + new] = catalogue.rename_outbox(outbox, &self.renaming);
+            let old = usize::from(old);
+            let (local, outbox) = (LocalId(state[old]), OutboxId(state[processes + old]));
+            renamed[new] = catalogue.rename_local(local, &self.renaming).0;
+            renamed[processes + new] = catalogue.rename_outbox(outbox, &self.renaming).0;
         }
         renamed
     }
@@ -85,8 +90,8 @@ impl Symmetry {
 
 /// Renamed situations that were worked out before, and the least of a state's renamings.
 pub(crate) struct Orbits {
-    locals: Memo<u32>,
-    outboxes: Memo<u32>,
+    locals: Memo<LocalId, u32, LocalId>,
+    outboxes: Memo<OutboxId, u32, OutboxId>,
     least: Vec<u32>,
     other: Vec<u32>,
 }
@@ -103,8 +108,8 @@ impl Orbits {
         let mut other = std::mem::take(&mut self.other);
         least.clear();
         least.extend_from_slice(state);
-        for place in 0..model.symmetries.len() {
-            if self.rename_below(model, place, state, &least, &mut other) {
+        for index in 0..model.symmetries.len() {
+            if self.rename_below(model, index, state, &least, &mut other) {
                 std::mem::swap(&mut least, &mut other);
             }
         }
@@ -113,11 +118,11 @@ impl Orbits {
     }
 
     /// Whether a state renamed is below `least`; then it is in `other`. Most are not, which the
-    /// first number tells.
+    /// first number decides.
     fn rename_below(
         &mut self,
         model: &Model,
-        place: usize,
+        index: usize,
         state: &[u32],
         least: &[u32],
         other: &mut Vec<u32>,
@@ -126,11 +131,11 @@ impl Orbits {
         let mut is_below = false;
         other.clear();
         for (new, &least) in least[..2 * processes].iter().enumerate() {
-            let old = usize::from(model.symmetries[place].sources[new % processes]);
+            let old = usize::from(model.symmetries[index].sources[new % processes]);
             let renamed = if new < processes {
-                self.local(model, place, state[old])
+                self.local(model, index, LocalId(state[old])).0
             } else {
-                self.outbox(model, place, state[processes + old])
+                self.outbox(model, index, OutboxId(state[processes + old])).0
             };
             if !is_below && renamed > least {
                 return false;
@@ -142,20 +147,20 @@ impl Orbits {
         is_below
     }
 
-    fn local(&mut self, model: &Model, place: usize, local: u32) -> u32 {
-        self.locals.get(local, place as u32).unwrap_or_else(|| {
-            let renaming = &model.symmetries[place].renaming;
+    fn local(&mut self, model: &Model, index: usize, local: LocalId) -> LocalId {
+        self.locals.get(local, index as u32).unwrap_or_else(|| {
+            let renaming = &model.symmetries[index].renaming;
             let renamed = model.catalogue().rename_local(local, renaming);
-            self.locals.set(local, place as u32, renamed);
+            self.locals.set(local, index as u32, renamed);
             renamed
         })
     }
 
-    fn outbox(&mut self, model: &Model, place: usize, outbox: u32) -> u32 {
-        self.outboxes.get(outbox, place as u32).unwrap_or_else(|| {
-            let renaming = &model.symmetries[place].renaming;
+    fn outbox(&mut self, model: &Model, index: usize, outbox: OutboxId) -> OutboxId {
+        self.outboxes.get(outbox, index as u32).unwrap_or_else(|| {
+            let renaming = &model.symmetries[index].renaming;
             let renamed = model.catalogue().rename_outbox(outbox, renaming);
-            self.outboxes.set(outbox, place as u32, renamed);
+            self.outboxes.set(outbox, index as u32, renamed);
             renamed
         })
     }

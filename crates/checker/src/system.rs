@@ -1,6 +1,6 @@
-//! What is to be explored: a system, its clients and its faults.
+//! The system to be explored, with its clients and its faults.
 
-use mutua_algorithms::{Links, NodeId, Setup};
+use mutua_algorithms::{About, Links, NodeId, Setup, repairs::ElectionName};
 
 /// A system and what happens to it.
 #[derive(Clone, Debug)]
@@ -9,20 +9,45 @@ pub struct System {
     pub setup: Setup,
     /// How often each contender enters; in an election, how often it starts one.
     pub entries: u32,
-    /// Who contends; everybody if none is given.
+    /// The contenders; all processes if none are given.
     pub contenders: Option<Vec<NodeId>>,
-    /// What the links do; what the algorithm asks for if it is not given.
+    /// The links; by default those that the algorithm needs.
     pub links: Option<Links>,
     /// When timers run out.
     pub timers: Timers,
-    /// What goes wrong, and how often.
+    /// The faults, and how often each may happen.
     pub faults: Faults,
     /// How many messages of the application there are where the order of requests is looked at.
-    pub tells: u32,
+    pub app_messages: u32,
+    /// The repair after crashes, if there is one.
+    pub repair: Option<Repair>,
+}
+
+/// The repair after crashes. (Mutual exclusion.)
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Repair {
+    /// The algorithm's special repair, where that suffices; else every crash starts a view.
+    pub special: bool,
+    /// The election of its leader.
+    pub election: ElectionName,
+    /// When crashes are reported.
+    pub detector: Detector,
+    /// Messages do not name their view: a negative control.
+    pub without_views: bool,
+}
+
+/// When crashes are reported.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Detector {
+    /// Every crash and no other is reported to every process, after any delay.
+    #[default]
+    Perfect,
+    /// A process that is up may be reported too, as by a timeout that is too short.
+    Timeout,
 }
 
 impl System {
-    /// Everybody contends, nothing goes wrong.
+    /// All processes contend, without faults.
     pub fn new(setup: Setup, entries: u32) -> Self {
         Self {
             setup,
@@ -31,8 +56,18 @@ impl System {
             links: None,
             timers: Timers::Bounded,
             faults: Faults::default(),
-            tells: 1,
+            app_messages: 1,
+            repair: None,
         }
+    }
+
+    /// The order that the links keep: as given, or else as the algorithm and the repair's election
+    /// need it.
+    pub(crate) fn links(&self, about: &About) -> Links {
+        let elects_in_order =
+            self.repair.is_some_and(|repair| repair.election.links() == Links::Fifo);
+        let needed = if elects_in_order { Links::Fifo } else { about.links };
+        self.links.unwrap_or(needed)
     }
 
     /// How often this process enters.
@@ -60,7 +95,7 @@ pub enum Timers {
 pub struct Faults {
     /// Processes that stop.
     pub crashes: u32,
-    /// Processes that come back after a stop. (Elections.)
+    /// Processes that restart after a stop. (Elections and repairs.)
     pub restarts: u32,
     /// Messages that are lost.
     pub losses: u32,

@@ -1,12 +1,17 @@
 //! The fixed table of systems that `mutua check --all` goes through.
 //!
-//! What holds is taken from the registry: every algorithm, every variant. What must be found broken
-//! is listed, since each control needs its own system to show.
+//! The systems that hold are taken from the registry: every algorithm, every variant. The negative
+//! controls are listed, since each needs its own system to show its violation.
 
 mod controls;
 mod trees;
 
-use mutua_algorithms::{About, Claim, Kind, NodeId, QuorumKind, Setup, Structure, registry};
+use std::ops::RangeInclusive;
+
+use mutua_algorithms::{
+    About, Claim, Kind, Links, NodeId, Partners, QuorumKind, Setup, Structure, registry,
+    self_stabilizing::Daemon,
+};
 
 use crate::{
     check::{Reduction, Task},
@@ -21,24 +26,24 @@ pub struct Row {
     pub title: String,
     /// The systems.
     pub tasks: Vec<Task>,
-    /// The property that must be found broken; none: all that were looked at must hold.
-    pub broken: Option<Claim>,
+    /// The property that must be violated; none: all that are checked must hold.
+    pub violated: Option<Claim>,
     /// Whether every system of which something was merged is searched a second time with nothing
     /// merged, and the verdicts must be the same.
     pub twice: bool,
 }
 
 impl Row {
-    /// Whether anything may be merged or left out in its systems; the search says what was.
+    /// Whether anything may be merged or left out in its systems; the search reports what was.
     fn may_be_reduced(&self) -> bool {
         let is_mutex = |task: &Task| {
             registry::about(&task.name).is_some_and(|about| about.kind == Kind::Mutex)
         };
-        self.broken != Some(Claim::Convergence) && self.tasks.iter().any(is_mutex)
+        self.violated != Some(Claim::Convergence) && self.tasks.iter().any(is_mutex)
     }
 
     fn holds(title: impl Into<String>, tasks: Vec<Task>) -> Self {
-        Self { title: title.into(), tasks, broken: None, twice: false }
+        Self { title: title.into(), tasks, violated: None, twice: false }
     }
 }
 
@@ -53,12 +58,14 @@ pub fn small() -> Vec<Row> {
         rows.extend(variants(about));
     }
     rows.extend(structures());
-    rows.extend(rings(3..=6));
+    for about in registry::ALGORITHMS.iter().filter(|about| about.is_self_stabilizing()) {
+        rows.extend(rings(about, 3..=6));
+    }
     rows.extend(controls::controls());
     rows
 }
 
-/// What a system of the deep table may take: eight gibibytes and ten minutes for each search.
+/// The limits of a system of the deep table: eight gibibytes and ten minutes for each search.
 fn deep_limits() -> Limits {
     Limits { bytes: Some(8 << 30), seconds: Some(600.0), give_up: true, ..Limits::default() }
 }
@@ -81,7 +88,7 @@ pub fn deep() -> Vec<Row> {
     rows
 }
 
-/// What is checked of an algorithm by default.
+/// The properties of an algorithm that are checked by default.
 trait Checked {
     fn claims_checked(&self, ordering: bool) -> Vec<Claim>;
 }
@@ -102,19 +109,22 @@ fn small_mutex(about: &About) -> Vec<Row> {
         Row::holds("2 processes, 3 entries each", vec![plain(about, 2, 3, &all)]),
         Row::holds("3 processes, 1 entry each", vec![plain(about, 3, 1, &all)]),
     ];
-    // Where every interleaving of the clocks counts, twice two entries is for the deep table.
-    if !LARGE.contains(&about.name) {
+    if !is_large(about) {
         let task = plain(about, 3, 2, &cheap);
         rows.push(Row::holds("3 processes, 2 entries each", vec![task]));
     }
     let mut task = plain(about, 3, 1, &cheap);
-    task.system.setup.inside = true;
-    rows.push(Row::holds("3 processes, 1 entry each, the holder inside", vec![task]));
+    task.system.setup.in_cs = true;
+    rows.push(Row::holds("3 processes, 1 entry each, the holder in the CS", vec![task]));
     rows
 }
 
-/// Algorithms of which 3 processes with 2 entries each take more than a few seconds.
-const LARGE: [&str; 2] = ["lamport", "sanders"];
+/// Whether 3 processes with 2 entries each take more than a few seconds, so that they belong to the
+/// deep table: every process exchanges timestamps with all others, and every link keeps the order
+/// of sending, so that all interleavings of the clocks are states of their own.
+fn is_large(about: &About) -> bool {
+    about.uses_stamps && about.partners == Partners::All && about.links == Links::Fifo
+}
 
 fn small_election(about: &About) -> Vec<Row> {
     let task = |nodes: u32, change: &dyn Fn(&mut System)| {
@@ -136,7 +146,7 @@ fn variants(about: &About) -> Vec<Row> {
     let values = options.flat_map(|choice| choice.values.iter().skip(1).map(move |v| (choice, v)));
     values
         .filter(|(_, variant)| variant.drops.is_empty())
-        .filter(|(choice, _)| choice.key != "daemon")
+        .filter(|(choice, _)| choice.key != Daemon::OPTION)
         .map(|(choice, variant)| {
             let mut task = plain(about, 3, 1, &about.claims_checked(true));
             task.system.setup.settings.set(choice.key, variant.name);
@@ -173,23 +183,22 @@ fn quorums(about: &About) -> Vec<Row> {
     ]
 }
 
-/// Dijkstra's ring under its daemons, at and above the least number of values that suffices.
-fn rings(sizes: std::ops::RangeInclusive<u32>) -> Vec<Row> {
-    let Some(about) = registry::about("dijkstra") else { return Vec::new() };
+/// A self-stabilizing ring under its daemons, at and above the least number of values that
+/// suffices.
+fn rings(about: &About, sizes: RangeInclusive<u32>) -> Vec<Row> {
     let mut rows = Vec::new();
-    for daemon in ["central", "distributed", "synchronous"] {
-        let least = |n: u32| if daemon == "central" { n - 1 } else { n };
+    for &daemon in Daemon::ALL {
         let tasks = sizes.clone().flat_map(|n| {
-            (least(n).max(2)..=n + 1).map(move |k| {
+            (daemon.least_k(n).max(2)..=n + 1).map(move |k| {
                 let mut task = plain(about, n, 1, &[Claim::Convergence]);
-                task.system.setup.settings.set("daemon", daemon);
+                task.system.setup.settings.set(Daemon::OPTION, daemon.name());
                 task.system.setup.settings.set("k", &k.to_string());
                 task
             })
         });
-        let (from, to) = (sizes.start(), sizes.end());
-        let enough = if daemon == "central" { "n-1" } else { "n" };
-        let title = format!("{daemon} daemon, n = {from}..{to}, k = {enough}..n+1");
+        let (name, from, to) = (daemon.name(), sizes.start(), sizes.end());
+        let enough = if daemon.least_k(*to) < *to { "n-1" } else { "n" };
+        let title = format!("{name} daemon, n = {from}..{to}, k = {enough}..n+1");
         rows.push(Row::holds(title, tasks.collect()));
     }
     rows

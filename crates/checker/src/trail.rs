@@ -1,15 +1,16 @@
-//! The way from the start to a state, told step by step.
+//! The way from the start to a state, step by step.
 
 use mutua_algorithms::{Fields, NodeId};
 
 use crate::{
     actor::Event,
+    ids::{EffectId, LocalId, OutboxId, PacketId, StateId},
     model::Model,
     search::{Found, Reached},
     step::{Action, Step, Stepper},
 };
 
-/// A run that breaks a property.
+/// A run that violates a property.
 #[derive(Clone, Debug)]
 pub struct Trail {
     /// The steps, from the start.
@@ -25,15 +26,17 @@ pub struct Trail {
 pub struct Happening {
     /// Where it happens.
     pub at: NodeId,
-    /// What happens.
+    /// The event.
     pub what: What,
-    /// The client there is inside by it.
+    /// The process there has crashed: a message that arrives is lost.
+    pub down: bool,
+    /// The client there enters by it.
     pub enters: bool,
-    /// Whom the process there takes for the coordinator by it.
+    /// The process that it takes for the coordinator from then on, if that is new.
     pub elects: Option<NodeId>,
 }
 
-/// What happens in a step.
+/// The event of a step.
 #[derive(Clone, Debug)]
 pub enum What {
     /// Something at the process by itself.
@@ -44,26 +47,26 @@ pub enum What {
     Duplicate(Message),
     /// A message that was to arrive there is lost.
     Lose(Message),
-    /// These move at once. (Dijkstra's ring.)
+    /// These processes move at once, under a daemon.
     Move(Vec<NodeId>),
 }
 
 /// A message under way.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Who sent it.
+    /// The sender.
     pub from: NodeId,
-    /// Its kind; `tell` for one of the application.
+    /// Its kind; `app` for one of the application.
     pub kind: &'static str,
     /// What it carries.
     pub fields: Fields,
-    /// Its place among those of its kind that are under way from the same sender to the same
+    /// Its position among those of its kind that are under way from the same sender to the same
     /// receiver, from 1.
     pub nth: usize,
 }
 
 /// The numbers of the states from the start to this one, both included.
-pub(crate) fn way_to(reached: &Reached, state: u32) -> Vec<u32> {
+pub(crate) fn way_to(reached: &Reached, state: StateId) -> Vec<StateId> {
     let mut way = vec![state];
     while let Some(parent) = reached.parent(way[way.len() - 1]) {
         way.push(parent);
@@ -74,59 +77,65 @@ pub(crate) fn way_to(reached: &Reached, state: u32) -> Vec<u32> {
 
 /// The trail to a violation.
 pub(crate) fn trail_to(model: &Model, reached: &Reached, found: &Found) -> Trail {
-    let mut teller = Teller::new(model);
-    teller.follow(reached, &way_to(reached, found.state));
+    let mut describer = Describer::new(model);
+    describer.follow(reached, &way_to(reached, found.state));
     if let Some(last) = found.action {
-        teller.step(reached.get(found.state), |step| step.action == last);
+        describer.step(reached.get(found.state), |step| step.action == last);
     }
-    Trail { steps: teller.told, cycle: None, flags: None }
+    Trail { steps: describer.steps, cycle: None, flags: None }
 }
 
 /// The trail of these steps from the start.
 pub(crate) fn trail_of(model: &Model, actions: &[Action]) -> Trail {
-    let mut teller = Teller::new(model);
+    let mut describer = Describer::new(model);
     let mut state = model.start.clone();
     for &action in actions {
-        state = teller.step(&state, |step| step.action == action);
+        state = describer.step(&state, |step| step.action == action);
     }
-    Trail { steps: teller.told, cycle: None, flags: None }
+    Trail { steps: describer.steps, cycle: None, flags: None }
 }
 
-/// The trail through these states, which begin with the start; from place `cycle` on it repeats.
-pub(crate) fn trail_round(model: &Model, reached: &Reached, way: &[u32], cycle: usize) -> Trail {
-    let mut teller = Teller::new(model);
-    teller.follow(reached, way);
-    Trail { steps: teller.told, cycle: Some(cycle), flags: None }
+/// The trail through these states, which begin with the start; from index `cycle` on it repeats.
+pub(crate) fn trail_round(
+    model: &Model,
+    reached: &Reached,
+    way: &[StateId],
+    cycle: usize,
+) -> Trail {
+    let mut describer = Describer::new(model);
+    describer.follow(reached, way);
+    Trail { steps: describer.steps, cycle: Some(cycle), flags: None }
 }
 
-/// Takes the steps of a run once more, and tells them.
-struct Teller<'a> {
+/// Takes the steps of a run once more, and describes them.
+struct Describer<'a> {
     stepper: Stepper<'a>,
-    /// What is under way from each to each, in the order of sending, without ghosts.
-    wires: Vec<Vec<Vec<u32>>>,
-    told: Vec<Happening>,
+    /// The messages under way from each process to each, in the order of sending, without ghosts.
+    wires: Vec<Vec<Vec<PacketId>>>,
+    steps: Vec<Happening>,
 }
 
 /// A step as it was taken.
 struct Taken {
     action: Action,
     after: Vec<u32>,
-    effect: u32,
+    effect: EffectId,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> Describer<'a> {
     fn new(model: &'a Model) -> Self {
         let mut catalogue = model.catalogue();
         let outboxes = model.start[model.processes..].iter().take(model.processes);
-        let mut wires: Vec<_> = outboxes.map(|&outbox| catalogue.contents(outbox)).collect();
+        let mut wires: Vec<_> =
+            outboxes.map(|&outbox| catalogue.contents(OutboxId(outbox))).collect();
         for packet in wires.iter_mut().flatten().flatten() {
             *packet = catalogue.bare(*packet);
         }
         drop(catalogue);
-        Self { stepper: Stepper::new(model), wires, told: Vec::new() }
+        Self { stepper: Stepper::new(model), wires, steps: Vec::new() }
     }
 
-    fn follow(&mut self, reached: &Reached, way: &[u32]) {
+    fn follow(&mut self, reached: &Reached, way: &[StateId]) {
         for pair in way.windows(2) {
             let after = reached.get(pair[1]);
             self.step(reached.get(pair[0]), |step| step.state == after);
@@ -144,7 +153,7 @@ impl<'a> Teller<'a> {
         });
         let taken = taken.expect("a step that was taken once can be taken again");
         let happening = self.describe(before, &taken);
-        self.told.push(happening);
+        self.steps.push(happening);
         taken.after
     }
 
@@ -165,32 +174,33 @@ impl<'a> Teller<'a> {
             Action::Lose { from, to, packet } => (to, What::Lose(self.take(from, to, packet))),
         };
         self.send(at, taken.effect);
-        let place = usize::from(at);
-        let was = self.stepper.look(before[place]);
-        let is = self.stepper.look(taken.after[place]);
+        let index = usize::from(at);
+        let was = self.stepper.look(LocalId(before[index]));
+        let is = self.stepper.look(LocalId(taken.after[index]));
         Happening {
             at: NodeId(at.into()),
             what,
-            enters: is.inside && !was.inside,
+            down: was.down,
+            enters: is.in_cs && !was.in_cs,
             elects: is.coordinator.filter(|_| is.coordinator != was.coordinator),
         }
     }
 
     /// Takes a message off its wire.
-    fn take(&mut self, from: u8, to: u8, packet: u32) -> Message {
+    fn take(&mut self, from: u8, to: u8, packet: PacketId) -> Message {
         let mut catalogue = self.stepper.model().catalogue();
         let bare = catalogue.bare(packet);
         let wire = &mut self.wires[usize::from(from)][usize::from(to)];
-        let place = wire.iter().position(|&other| other == bare);
-        let place = place.expect("a message that arrives was sent");
-        wire.remove(place);
+        let index = wire.iter().position(|&other| other == bare);
+        let index = index.expect("a message that arrives was sent");
+        wire.remove(index);
         let words = catalogue.words(packet);
-        let same_kind = |&&other: &&u32| catalogue.words(other).kind == words.kind;
-        let nth = 1 + wire[..place].iter().filter(same_kind).count();
+        let same_kind = |&&other: &&PacketId| catalogue.words(other).kind == words.kind;
+        let nth = 1 + wire[..index].iter().filter(same_kind).count();
         Message { from: NodeId(from.into()), kind: words.kind, fields: words.fields, nth }
     }
 
-    fn send(&mut self, from: u8, effect: u32) {
+    fn send(&mut self, from: u8, effect: EffectId) {
         let mut catalogue = self.stepper.model().catalogue();
         for (to, packet) in catalogue.sends(effect) {
             let bare = catalogue.bare(packet);

@@ -1,17 +1,18 @@
 //! Beyond what can be exhausted: many random runs, each by a schedule of priorities.
 //!
 //! Each run draws a priority for every source of steps (a link, a client) and always takes a step
-//! of the highest one that has any; at a few places, drawn beforehand, the highest one is put last.
+//! of the highest one that has any; at a few steps, drawn beforehand, the highest one is put last.
 //! A bug that needs d such changes is found with a probability that does not fall with the length
 //! of the run (Burckhardt and others, "A randomized scheduler with probabilistic guarantees of
 //! finding bugs", ASPLOS 2010). What is found is a violation; what is not found is not proved.
 
-use std::time::Instant;
+use mutua_algorithms::split_mix::Dice;
 
 use crate::{
-    limits::{Limits, Progress},
-    model::{Broken, Model, each},
-    rest::broken_at_rest,
+    host::{Host, Watch},
+    limits::Limits,
+    model::{Model, Properties, each},
+    rest::violated_at_rest,
     step::{Action, Stepper},
 };
 
@@ -28,49 +29,38 @@ pub struct Walks {
     pub seed: u64,
 }
 
-/// What the runs came to.
+/// The result of the runs.
 pub(crate) struct Walked {
     pub(crate) runs: u64,
     pub(crate) steps: u64,
     pub(crate) longest: usize,
     pub(crate) seconds: f64,
-    /// For each property that was broken, the shortest run that does.
-    pub(crate) found: Vec<(Broken, Vec<Action>)>,
+    /// For each property that was violated, the shortest run that does.
+    pub(crate) found: Vec<(Properties, Vec<Action>)>,
 }
 
 /// Runs a model at random.
-pub(crate) fn walk(
-    model: &Model,
-    walks: Walks,
-    limits: &Limits,
-    progress: &mut dyn FnMut(&Progress),
-) -> Walked {
-    let began = Instant::now();
+pub(crate) fn walk(model: &Model, walks: Walks, limits: &Limits, host: &mut dyn Host) -> Walked {
+    let mut watch = Watch::start(host, limits);
     let mut walked = Walked { runs: 0, steps: 0, longest: 0, seconds: 0.0, found: Vec::new() };
     let mut walker = Walker { stepper: Stepper::new(model), walks, dice: Dice(walks.seed) };
     for run in 0..walks.runs {
-        let (actions, broken) = walker.run();
+        let (actions, violated) = walker.run();
         walked.runs += 1;
         walked.steps += actions.len() as u64;
         walked.longest = walked.longest.max(actions.len());
-        walked.keep(broken, actions);
-        if run % 1024 == 0 {
-            let seconds = began.elapsed().as_secs_f64();
-            let now =
-                Progress { states: walked.steps, depth: walked.longest as u64, seconds, bytes: 0 };
-            progress(&now);
-            if limits.reached(&now).is_some() {
-                break;
-            }
+        walked.keep(violated, actions);
+        if run % 1024 == 0 && watch.look(walked.steps, walked.longest as u64).is_some() {
+            break;
         }
     }
-    walked.seconds = began.elapsed().as_secs_f64();
+    walked.seconds = watch.seconds();
     walked
 }
 
 impl Walked {
-    fn keep(&mut self, broken: Broken, actions: Vec<Action>) {
-        for property in each(broken) {
+    fn keep(&mut self, violated: Properties, actions: Vec<Action>) {
+        for property in each(violated) {
             match self.found.iter_mut().find(|(known, _)| *known == property) {
                 None => self.found.push((property, actions.clone())),
                 Some((_, shortest)) if actions.len() < shortest.len() => {
@@ -89,8 +79,8 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    /// One run: its steps, and what it breaks.
-    fn run(&mut self) -> (Vec<Action>, Broken) {
+    /// One run: its steps, and what it violates.
+    fn run(&mut self) -> (Vec<Action>, Properties) {
         let model = self.stepper.model();
         let sources = model.processes * (model.processes + 1);
         let mut priorities: Vec<u64> = (0..sources).map(|_| self.dice.next()).collect();
@@ -101,16 +91,16 @@ impl Walker<'_> {
         let mut state = model.start.clone();
         let mut actions = Vec::new();
         while actions.len() < self.walks.steps {
-            let Some((action, after, broken)) = self.choose(&state, &priorities) else {
-                return (actions, broken_at_rest(&mut self.stepper, &state));
+            let Some((action, after, violated)) = self.choose(&state, &priorities) else {
+                return (actions, violated_at_rest(&mut self.stepper, &state));
             };
             if changes.contains(&(actions.len() as u64)) {
                 // Lower than all that were drawn.
                 priorities[source(model, action)] = self.dice.next() >> 32;
             }
             actions.push(action);
-            if broken != 0 {
-                return (actions, broken);
+            if violated != 0 {
+                return (actions, violated);
             }
             state = after;
         }
@@ -118,17 +108,21 @@ impl Walker<'_> {
     }
 
     /// The step of the source with the highest priority; among several of it, any.
-    fn choose(&mut self, state: &[u32], priorities: &[u64]) -> Option<(Action, Vec<u32>, Broken)> {
+    fn choose(
+        &mut self,
+        state: &[u32],
+        priorities: &[u64],
+    ) -> Option<(Action, Vec<u32>, Properties)> {
         let model = self.stepper.model();
         let dice = &mut self.dice;
-        let mut best: Option<(u64, u64, Action, Vec<u32>, Broken)> = None;
+        let mut best: Option<(u64, u64, Action, Vec<u32>, Properties)> = None;
         self.stepper.expand(state, |step| {
             let rank = (priorities[source(model, step.action)], dice.next());
             if best.as_ref().is_none_or(|best| rank > (best.0, best.1)) {
-                best = Some((rank.0, rank.1, step.action, step.state.to_vec(), step.broken));
+                best = Some((rank.0, rank.1, step.action, step.state.to_vec(), step.violated));
             }
         });
-        best.map(|(_, _, action, after, broken)| (action, after, broken))
+        best.map(|(_, _, action, after, violated)| (action, after, violated))
     }
 }
 
@@ -141,17 +135,4 @@ fn source(model: &Model, action: Action) -> usize {
         | Action::Lose { from, to, .. } => (from, to),
     };
     usize::from(from) * (model.processes + 1) + usize::from(to)
-}
-
-/// SplitMix64.
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
 }

@@ -1,15 +1,16 @@
-//! Reductions that are wrong: what only they see is no verdict.
+//! Wrong reductions: a violation that only they find gives no verdict.
 
 use mutua_algorithms::{Renaming, Setup, Topology};
 
 use super::*;
+use crate::host::NoClock;
 
 /// A star of three of Raymond's algorithm: the two at its ends can be exchanged.
 fn task() -> Task {
     Task {
         name: "raymond".to_owned(),
         system: System::new(Setup { topology: Topology::Star, ..Setup::new(3) }, 1),
-        properties: Some(vec![Claim::Safety, Claim::DeadlockFree, Claim::Liveness]),
+        properties: Some(vec![Claim::MutualExclusion, Claim::DeadlockFree, Claim::Liveness]),
         reduction: Reduction::All,
         limits: Limits { threads: 1, ..Limits::default() },
         first: false,
@@ -28,13 +29,12 @@ fn check_with_a_lie(task: &Task) -> Result<Report, CheckError> {
         Ok(model)
     };
     let about = registry::about(&task.name).expect("it is in the registry");
-    let (progress, report) = (&mut |_: &Progress| (), Report::default());
-    Checker { task, about, make: &make, progress, report }.check()
+    Checker { task, about, make: &make, host: &mut NoClock, report: Report::default() }.check()
 }
 
 #[test]
-fn what_only_a_wrong_reduction_sees_is_no_verdict() {
-    assert!(check(&task(), &mut |_| ()).is_ok_and(|report| !report.is_violated()));
+fn a_violation_that_only_a_wrong_reduction_finds_gives_no_verdict() {
+    assert!(check(&task(), &mut NoClock).is_ok_and(|report| !report.is_violated()));
     let error = check_with_a_lie(&task()).expect_err("a contradiction");
     let CheckError::Contradiction { algorithm, property, how } = &error else {
         panic!("another error: {error}")
@@ -42,10 +42,10 @@ fn what_only_a_wrong_reduction_sees_is_no_verdict() {
     assert_eq!((algorithm.as_str(), *property), ("raymond", "deadlock-free"));
     assert_eq!(how, "by merging symmetry (2 renamings)");
     let text = error.to_string();
-    assert!(text.contains("mistake of the checker") && text.contains("report this"), "{text}");
+    assert!(text.contains("bug of the checker") && text.contains("report this"), "{text}");
 }
 
-/// With fewer steps than all, but as many as the run had that is no run.
+/// With fewer steps than all, but as many as the invalid run had.
 #[test]
 fn a_depth_that_was_searched_in_full_is_enough_to_contradict() {
     let mut task = task();

@@ -1,14 +1,15 @@
 //! A ring that passes one process over: the token goes round for ever, and that one starves.
 
 use mutua_algorithms::{
-    About, Claim, Costs, Fields, Kind, Links, Message, Mutex, NodeId, Outbox, Partners, Phase,
-    Renaming, Setup, Stamp, Start, Structure,
+    About, Claim, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, Outbox, Partners,
+    Phase, Renaming, Setup, Stamp, Start, Structure,
 };
 use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::{
     ghost::Ghost,
+    host::NoClock,
     limits::Limits,
     model::{Build, bit},
     search::{Wanted, search},
@@ -45,7 +46,7 @@ impl<const FAIR: bool> Mutex for Ring<FAIR> {
     const ABOUT: &'static About = &ABOUT;
 
     fn new(me: NodeId, _start: &Start) -> Self {
-        Self { me, phase: Phase::Outside }
+        Self { me, phase: Phase::Idle }
     }
 
     fn begin(&mut self, out: &mut Outbox<Token>) {
@@ -60,7 +61,7 @@ impl<const FAIR: bool> Mutex for Ring<FAIR> {
 
     fn receive(&mut self, _from: NodeId, _token: Token, out: &mut Outbox<Token>) {
         if self.phase == Phase::Requesting {
-            self.phase = Phase::Inside;
+            self.phase = Phase::InCs;
             out.enter();
         } else {
             self.pass(out);
@@ -68,19 +69,21 @@ impl<const FAIR: bool> Mutex for Ring<FAIR> {
     }
 
     fn release(&mut self, out: &mut Outbox<Token>) {
-        self.phase = Phase::Outside;
+        self.phase = Phase::Idle;
         self.pass(out);
     }
+}
 
+impl<const FAIR: bool> Inspect for Ring<FAIR> {
     fn phase(&self) -> Phase {
         self.phase
     }
 
-    fn token_here(&self) -> bool {
+    fn would_enter_at_once(&self) -> bool {
         false
     }
 
-    fn at_start(&self, _start: &Start) -> bool {
+    fn is_at_start(&self, _start: &Start) -> bool {
         false
     }
 
@@ -114,7 +117,7 @@ const ABOUT: About = About {
     partners: Partners::All,
     uses_stamps: false,
     options: &[],
-    costs: Costs { light: "", saturated: "", worst: "", client_delay: "", sync_delay: "" },
+    costs: Costs::NONE,
     order: "",
     source: "",
     idea: "",
@@ -122,16 +125,16 @@ const ABOUT: About = About {
     known_failures: &[],
 };
 
-/// Whether somebody starves, and if so the run that shows it: its length and where it repeats.
+/// Whether a process starves, and if so the run that shows it: its length and where it repeats.
 fn starves<const FAIR: bool>() -> Option<(usize, Option<usize>)> {
     let system = System::new(Setup::new(3), 1);
     let model = Model::of_mutex::<Ring<FAIR>>(&system, Build::plain(Ghost::None)).expect("a ring");
     let wanted = Wanted {
-        properties: bit(Claim::Safety) | bit(Claim::DeadlockFree) | bit(Claim::Liveness),
+        properties: bit(Claim::MutualExclusion) | bit(Claim::DeadlockFree) | bit(Claim::Liveness),
         first: false,
     };
     let limits = Limits { threads: 1, ..Limits::default() };
-    let reached = search(&model, wanted, &limits, &mut |_| ());
+    let reached = search(&model, wanted, &limits, &mut NoClock);
     assert!(reached.found.is_empty() && reached.stopped.is_none(), "nothing is ever at rest");
     assert!(reached.backward > 0, "the token goes round");
     let trap = find_trap(&model, &reached, Links::Any)?;
@@ -141,8 +144,8 @@ fn starves<const FAIR: bool>() -> Option<(usize, Option<usize>)> {
 }
 
 #[test]
-fn who_is_passed_over_for_ever_is_found_though_nothing_is_ever_at_rest() {
-    // It asks, and the token goes there and back.
+fn a_process_passed_over_for_ever_is_found_though_nothing_is_ever_at_rest() {
+    // It requests, and the token goes there and back.
     assert_eq!(starves::<false>(), Some((3, Some(1))));
 }
 
@@ -151,10 +154,11 @@ fn a_token_that_goes_round_for_ever_is_no_starvation() {
     assert_eq!(starves::<true>(), None);
 }
 
-/// Where names are merged, who starves may change its name from round to round. It is not looked
-/// for there; but that runs go round must be seen, so that it is looked for with nothing merged.
+/// Where names are merged, the starving process may change its name from round to round. It is not
+/// looked for there; but that runs go round must be seen, so that it is looked for with nothing
+/// merged.
 #[test]
-fn a_circle_is_seen_though_names_are_merged() {
+fn a_cycle_is_seen_though_names_are_merged() {
     let system = System::new(Setup::new(4), 1);
     let limits = Limits { threads: 1, ..Limits::default() };
     let wanted = Wanted { properties: bit(Claim::Liveness), first: false };
@@ -162,7 +166,7 @@ fn a_circle_is_seen_though_names_are_merged() {
     let reached = [plain, Build { symmetry: true, ..plain }].map(|build| {
         let model = Model::of_mutex::<Ring<false>>(&system, build).expect("a ring");
         assert_eq!(model.symmetries.len(), usize::from(build.symmetry), "the last two");
-        let reached = search(&model, wanted, &limits, &mut |_| ());
+        let reached = search(&model, wanted, &limits, &mut NoClock);
         assert!(go_round(&model, &reached));
         reached.states()
     });

@@ -1,19 +1,21 @@
-//! That names decide nothing where an algorithm says so: every step of every state, renamed, is a
-//! step of the renamed state, and there are no others. That is all that merging relies on.
+//! That names decide nothing where an algorithm declares so: every step of every state, renamed, is
+//! a step of the renamed state, and there are no others. That is all that merging relies on.
 
 use std::collections::BTreeSet;
 
-use mutua_algorithms::{About, Kind, QuorumKind, Setup, Structure, Topology, registry};
+use mutua_algorithms::{
+    About, Kind, QuorumKind, Setup, Structure, Topology, registry, split_mix::Dice,
+};
 
 use super::Symmetry;
 use crate::{
     ghost::Ghost,
+    host::NoClock,
     limits::Limits,
-    model::{Broken, Build, Model},
+    model::{Build, Model, Properties},
     search::{Wanted, search},
     step::Stepper,
     system::{Faults, System},
-    walk::Dice,
 };
 
 /// A model of which nothing is merged, and the renamings that would have been.
@@ -24,15 +26,15 @@ fn model(name: &str, system: &System, ghost: Ghost) -> (Model, Vec<Symmetry>) {
     (model, symmetries)
 }
 
-/// How many renamings there are beside that which renames nobody.
+/// The number of renamings beside the identity.
 fn order(name: &str, setup: Setup, entries: u32) -> usize {
     model(name, &System::new(setup, entries), Ghost::None).1.len() + 1
 }
 
-/// The states that can follow, and what is broken on the way to each.
-fn next(stepper: &mut Stepper<'_>, state: &[u32]) -> Vec<(Broken, Vec<u32>)> {
+/// The states that can follow, and what is violated on the way to each.
+fn next(stepper: &mut Stepper<'_>, state: &[u32]) -> Vec<(Properties, Vec<u32>)> {
     let mut next = Vec::new();
-    stepper.expand(state, |step| next.push((step.broken, step.state.to_vec())));
+    stepper.expand(state, |step| next.push((step.violated, step.state.to_vec())));
     next.sort_unstable();
     next
 }
@@ -42,8 +44,10 @@ fn compare(stepper: &mut Stepper<'_>, symmetries: &[Symmetry], state: &[u32]) {
     let model = stepper.model();
     let steps = next(stepper, state);
     for symmetry in symmetries {
-        let mut renamed: Vec<_> =
-            steps.iter().map(|(broken, after)| (*broken, symmetry.rename(model, after))).collect();
+        let mut renamed: Vec<_> = steps
+            .iter()
+            .map(|(violated, after)| (*violated, symmetry.rename(model, after)))
+            .collect();
         renamed.sort_unstable();
         let of_renamed = next(stepper, &symmetry.rename(model, state));
         assert_eq!(renamed, of_renamed, "{} {:?}", model.about.name, symmetry.renaming);
@@ -53,7 +57,7 @@ fn compare(stepper: &mut Stepper<'_>, symmetries: &[Symmetry], state: &[u32]) {
 /// Compares at the states nearest to the start; at all of them, where they are few.
 fn compare_near(model: &Model, symmetries: &[Symmetry]) {
     let limits = Limits { threads: 1, states: Some(NEAR as u64), ..Limits::default() };
-    let reached = search(model, Wanted { properties: 0, first: false }, &limits, &mut |_| ());
+    let reached = search(model, Wanted { properties: 0, first: false }, &limits, &mut NoClock);
     let mut stepper = Stepper::new(model);
     for id in reached.ids().take(NEAR) {
         compare(&mut stepper, symmetries, reached.get(id));
@@ -69,8 +73,8 @@ fn compare_far(model: &Model, symmetries: &[Symmetry]) {
         for _ in 0..LONGEST {
             compare(&mut stepper, symmetries, &state);
             let mut steps = next(&mut stepper, &state);
-            // Behind a broken property a search does not go on.
-            steps.retain(|&(broken, _)| broken == 0);
+            // Behind a violated property a search does not go on.
+            steps.retain(|&(violated, _)| violated == 0);
             if steps.is_empty() {
                 break;
             }
@@ -85,7 +89,8 @@ const NEAR: usize = 300;
 const RUNS: u64 = 4;
 const LONGEST: usize = 200;
 
-/// Every variant of an algorithm on every structure that it may need, begun idle and inside.
+/// Every variant of an algorithm on every structure that it may need, begun idle and in the
+/// critical section.
 fn setups(about: &About) -> Vec<Setup> {
     let plain = Setup::new(3);
     let mut setups = match about.structure {
@@ -100,9 +105,9 @@ fn setups(about: &About) -> Vec<Setup> {
     setups = setups
         .iter()
         .flat_map(|setup| {
-            [(3, false), (3, true), (4, false), (4, true)].map(|(nodes, inside)| Setup {
+            [(3, false), (3, true), (4, false), (4, true)].map(|(nodes, in_cs)| Setup {
                 nodes,
-                inside,
+                in_cs,
                 ..setup.clone()
             })
         })
@@ -117,14 +122,14 @@ fn setups(about: &About) -> Vec<Setup> {
     setups
 }
 
-/// Compares in systems with this setup, and says whether they have symmetries at all.
+/// Compares in systems with this setup; returns whether they have symmetries at all.
 fn compare_all(name: &str, setup: &Setup) -> bool {
     let faulty = Faults { crashes: 1, duplicates: 1, ..Faults::default() };
     let mut has_symmetries = false;
     for (entries, faults) in
         [(1, Faults::default()), (1, faulty), (2, Faults::default()), (2, faulty)]
     {
-        for ghost in [Ghost::None, Ghost::Fence, Ghost::Ordering, Ghost::Bypass] {
+        for ghost in [Ghost::None, Ghost::Fencing, Ghost::Ordering, Ghost::Bypass] {
             let system = System { faults, ..System::new(setup.clone(), entries) };
             let (model, symmetries) = model(name, &system, ghost);
             if !symmetries.is_empty() {
@@ -137,9 +142,9 @@ fn compare_all(name: &str, setup: &Setup) -> bool {
     has_symmetries
 }
 
-/// All in the registry that say they have symmetries, so that none is forgotten.
+/// Every algorithm of the registry that declares symmetries, so that none is left out.
 #[test]
-fn names_decide_nothing_where_an_algorithm_says_so() {
+fn names_decide_nothing_where_an_algorithm_declares_symmetries() {
     let mut symmetric = BTreeSet::new();
     for about in registry::ALGORITHMS.iter().filter(|about| about.kind == Kind::Mutex) {
         // Not every number of processes has quorums of every kind.
@@ -162,7 +167,7 @@ fn names_decide_nothing_where_an_algorithm_says_so() {
 fn the_renamings_are_those_of_clients_trees_and_quorums() {
     assert_eq!(order("central", Setup::new(3), 1), 6);
     assert_eq!(order("central", Setup::new(4).with("coordinator", "member"), 1), 6);
-    assert_eq!(order("central", Setup { inside: true, ..Setup::new(4) }, 1), 6);
+    assert_eq!(order("central", Setup { in_cs: true, ..Setup::new(4) }, 1), 6);
     assert_eq!(order("naimi-trehel", Setup::new(5), 1), 24);
     let tree = |topology| Setup { topology, ..Setup::new(5) };
     assert_eq!(order("raymond", tree(Topology::Star), 1), 24);
@@ -175,7 +180,7 @@ fn the_renamings_are_those_of_clients_trees_and_quorums() {
 }
 
 #[test]
-fn where_ids_break_ties_nobody_is_renamed() {
+fn where_ids_break_ties_no_process_is_renamed() {
     let tied = ["lamport", "ricart-agrawala", "maekawa", "sanders", "bakery", "suzuki-kasami"];
     let rings = ["le-lann", "dijkstra", "ricart-agrawala-token", "bully", "chang-roberts"];
     for name in tied.into_iter().chain(rings) {
@@ -185,7 +190,7 @@ fn where_ids_break_ties_nobody_is_renamed() {
 }
 
 #[test]
-fn who_contends_and_who_does_not_are_not_exchanged() {
+fn contenders_are_not_exchanged_with_others() {
     let mut system = System::new(Setup::new(4), 1);
     system.contenders = Some([0, 1].map(mutua_algorithms::NodeId).to_vec());
     assert_eq!(model("majority", &system, Ghost::None).1.len() + 1, 4);

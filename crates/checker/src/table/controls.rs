@@ -1,4 +1,4 @@
-//! The negative controls: what must be found broken.
+//! The negative controls: each system must violate its property.
 
 use mutua_algorithms::{Claim, Links, NodeId, QuorumKind, SetsOf, registry};
 
@@ -11,14 +11,26 @@ use crate::{
 /// One row for each.
 pub(super) fn controls() -> Vec<Row> {
     let mut rows = vec![
-        control("bakery-naive", 2, Claim::Safety, "without the variable `choosing`", |_| ()),
-        control("bakery-naive", 3, Claim::Safety, "links that keep order, 3 processes", |system| {
-            system.links = Some(Links::Fifo);
-        }),
-        control("bakery-naive", 2, Claim::Safety, "pushed registers", |system| {
+        control(
+            "bakery-naive",
+            2,
+            Claim::MutualExclusion,
+            "without the variable `choosing`",
+            |_| (),
+        ),
+        control(
+            "bakery-naive",
+            3,
+            Claim::MutualExclusion,
+            "links that keep order, 3 processes",
+            |system| {
+                system.links = Some(Links::Fifo);
+            },
+        ),
+        control("bakery-naive", 2, Claim::MutualExclusion, "pushed registers", |system| {
             system.setup.settings.set("registers", "push");
         }),
-        control("lamport", 2, Claim::Safety, "links that reorder", |system| {
+        control("lamport", 2, Claim::MutualExclusion, "links that reorder", |system| {
             system.links = Some(Links::Any);
         }),
         control("maekawa-basic", 4, Claim::DeadlockFree, "2 x 2 grid, 2 contend", |system| {
@@ -32,16 +44,16 @@ pub(super) fn controls() -> Vec<Row> {
         control("majority", 6, Claim::DeadlockFree, "2 of 6 contend", |system| contend(system, 2)),
         control("central", 2, Claim::Ordering, "a message of the application", |_| ()),
         control("le-lann", 3, Claim::Ordering, "a message of the application", |_| ()),
-        control("le-lann", 2, Claim::Safety, "a token that arrives twice", |system| {
+        control("le-lann", 2, Claim::MutualExclusion, "a token that arrives twice", |system| {
             system.faults = Faults { duplicates: 1, ..Faults::default() };
         }),
         control("bully", 3, Claim::Agreement, "timers that run out at any time", |system| {
             system.timers = Timers::Any;
         }),
-        control("bully", 3, Claim::Agreement, "one crashes and comes back", |system| {
+        control("bully", 3, Claim::Agreement, "one crashes and restarts", |system| {
             system.faults = Faults { crashes: 1, restarts: 1, ..Faults::default() };
         }),
-        control("sanders", 2, Claim::Safety, "sets that do not meet", |system| {
+        control("sanders", 2, Claim::MutualExclusion, "sets that do not meet", |system| {
             system.setup.settings.set("check", "off");
             system.setup.settings.set("sets", "apart");
             let alone = |node| vec![NodeId(node)];
@@ -49,7 +61,7 @@ pub(super) fn controls() -> Vec<Row> {
                 SetsOf::new(vec![alone(0), alone(1)], vec![alone(0), alone(1)]).ok();
         }),
     ];
-    for property in [Claim::Ordering, Claim::Fence] {
+    for property in [Claim::Ordering, Claim::Fencing] {
         rows.push(control("ricart-agrawala", 2, property, "replies without clocks", |system| {
             system.setup.settings.set("replies", "plain");
         }));
@@ -104,13 +116,13 @@ fn contend(system: &mut System, count: u32) {
 fn control(
     name: &str,
     nodes: u32,
-    broken: Claim,
+    violated: Claim,
     title: &str,
     change: impl FnOnce(&mut System),
 ) -> Row {
     let about = registry::about(name).expect("a control is in the registry");
-    let mut task: Task = plain(about, nodes, 1, &[broken]);
+    let mut task: Task = plain(about, nodes, 1, &[violated]);
     task.first = true;
     change(&mut task.system);
-    Row { broken: Some(broken), ..Row::holds(title, vec![task]) }
+    Row { violated: Some(violated), ..Row::holds(title, vec![task]) }
 }

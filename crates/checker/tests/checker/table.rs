@@ -1,30 +1,31 @@
-//! The table of small systems, row by row: what must hold holds, what must break breaks in as many
-//! steps as it ever did, and merging states changes no verdict.
+//! The table of small systems, row by row: what must hold holds, each negative control is violated
+//! in as many steps as it ever was, and merging states changes no verdict.
 
 use mutua_algorithms::{Claim, Links, NodeId, Setup, registry};
 use mutua_checker::{
-    Limits, Reduction, Report, System, Task, check,
+    Limits, NoClock, Reduction, Report, System, Task, check,
     table::{Row, small},
 };
+use mutua_lab::{Script, counterexample::script};
 
 /// The length of a shortest counterexample for each control, in the order of the table.
 const CONTROLS: &[(&str, &str, Claim, usize)] = &[
-    ("bakery-naive", "without the variable `choosing`", Claim::Safety, 10),
-    ("bakery-naive", "links that keep order, 3 processes", Claim::Safety, 18),
-    ("bakery-naive", "pushed registers", Claim::Safety, 6),
-    ("lamport", "links that reorder", Claim::Safety, 4),
+    ("bakery-naive", "without the variable `choosing`", Claim::MutualExclusion, 10),
+    ("bakery-naive", "links that keep order, 3 processes", Claim::MutualExclusion, 18),
+    ("bakery-naive", "pushed registers", Claim::MutualExclusion, 6),
+    ("lamport", "links that reorder", Claim::MutualExclusion, 4),
     ("maekawa-basic", "2 x 2 grid, 2 contend", Claim::DeadlockFree, 8),
     ("maekawa-basic", "plane of 7, 3 contend", Claim::DeadlockFree, 12),
     ("majority", "2 of 4 contend", Claim::DeadlockFree, 10),
     ("majority", "2 of 6 contend", Claim::DeadlockFree, 16),
     ("central", "a message of the application", Claim::Ordering, 6),
     ("le-lann", "a message of the application", Claim::Ordering, 5),
-    ("le-lann", "a token that arrives twice", Claim::Safety, 6),
+    ("le-lann", "a token that arrives twice", Claim::MutualExclusion, 6),
     ("bully", "timers that run out at any time", Claim::Agreement, 2),
-    ("bully", "one crashes and comes back", Claim::Agreement, 6),
-    ("sanders", "sets that do not meet", Claim::Safety, 2),
+    ("bully", "one crashes and restarts", Claim::Agreement, 6),
+    ("sanders", "sets that do not meet", Claim::MutualExclusion, 2),
     ("ricart-agrawala", "replies without clocks", Claim::Ordering, 6),
-    ("ricart-agrawala", "replies without clocks", Claim::Fence, 7),
+    ("ricart-agrawala", "replies without clocks", Claim::Fencing, 7),
     ("maekawa", "2 x 2 grid, all four contend", Claim::DeadlockFree, 14),
     ("maekawa", "majorities of 5, 3 contend", Claim::DeadlockFree, 13),
     ("maekawa", "3 processes in pairs", Claim::DeadlockFree, 7),
@@ -42,24 +43,61 @@ const CONTROLS: &[(&str, &str, Claim, usize)] = &[
 fn run(task: &Task, reduction: Reduction) -> Report {
     let limits = Limits { threads: 1, ..Limits::default() };
     let task = Task { reduction, limits, ..task.clone() };
-    check(&task, &mut |_| ()).unwrap_or_else(|error| panic!("{}: {error}", task.words()))
+    check(&task, &mut NoClock).unwrap_or_else(|error| panic!("{}: {error}", task.words()))
 }
 
-/// The properties of a report, and in how many steps each is broken.
+/// The properties of a report, and in how many steps each is violated.
 fn verdicts(report: &Report) -> Vec<(&'static str, Option<bool>, Option<usize>)> {
     let steps = |verdict: &mutua_checker::Verdict| verdict.trail.as_ref().map(|t| t.steps.len());
     report.verdicts.iter().map(|verdict| (verdict.name, verdict.holds, steps(verdict))).collect()
 }
 
+/// The kept report of `mutua check --all`: algorithm, system and states of its rows of this kind.
+fn kept(control: bool) -> Vec<(&'static str, &'static str, u64)> {
+    let report = include_str!("../../../../docs/check-all.txt");
+    let rows = report.lines().skip(2).take_while(|line| !line.is_empty());
+    let rows = rows.filter(|line| line.contains("negative control: ") == control);
+    let columns = |line: &'static str| {
+        let mut columns = line.split("  ").map(str::trim).filter(|column| !column.is_empty());
+        let (algorithm, system) = (columns.next()?, columns.next()?);
+        Some((algorithm, system, columns.next()?.parse().ok()?))
+    };
+    rows.map(|line| columns(line).unwrap_or_else(|| panic!("not a row: {line}"))).collect()
+}
+
+/// Compares the rows that were checked with the kept report. There a system has its settings behind
+/// the title.
+fn compare_with_the_kept_report(control: bool, checked: &[(Row, u64)]) {
+    let kept = kept(control);
+    let how = "docs/check-all.txt is stale: write `mutua check --all` to it again";
+    for ((row, states), (algorithm, system, kept)) in checked.iter().zip(&kept) {
+        let name = row.tasks[0].name.as_str();
+        assert!(
+            name == *algorithm && system.starts_with(&row.title),
+            "{how}: {name} {}",
+            row.title
+        );
+        assert_eq!(states, kept, "{how}: {name} {}", row.title);
+    }
+    assert_eq!(checked.len(), kept.len(), "{how}");
+}
+
+fn states(report: &Report) -> u64 {
+    report.searches.iter().map(|search| search.states).sum()
+}
+
 fn rows(control: bool) -> impl Iterator<Item = Row> {
-    small().into_iter().filter(move |row| row.broken.is_some() == control)
+    small().into_iter().filter(move |row| row.violated.is_some() == control)
 }
 
 #[test]
-fn what_is_claimed_holds_with_and_without_merging() {
+fn claims_hold_with_and_without_merging() {
+    let mut checked = Vec::new();
     for row in rows(false) {
+        let mut total = 0;
         for task in &row.tasks {
             let merged = run(task, Reduction::All);
+            total += states(&merged);
             assert!(!merged.is_violated() && merged.is_complete(), "{} {}", task.name, row.title);
             for goal in &merged.goals {
                 assert!(goal.reached, "{} {}: never {}", task.name, row.title, goal.name);
@@ -73,28 +111,34 @@ fn what_is_claimed_holds_with_and_without_merging() {
                 }
             }
         }
+        checked.push((row, total));
     }
+    compare_with_the_kept_report(false, &checked);
 }
 
 #[test]
 fn every_control_is_found_by_a_shortest_run() {
-    let mut pinned = CONTROLS.iter();
+    let (mut pinned, mut checked) = (CONTROLS.iter(), Vec::new());
     for row in rows(true) {
         let [task] = row.tasks.as_slice() else { panic!("{}: one system a control", row.title) };
-        let broken = row.broken.expect("a control breaks something");
+        let violated = row.violated.expect("a negative control violates a property");
         let Some((name, title, property, length)) = pinned.next() else {
             panic!("{} {} is not pinned", task.name, row.title)
         };
-        assert_eq!((*name, *title, *property), (task.name.as_str(), row.title.as_str(), broken));
+        assert_eq!((*name, *title, *property), (task.name.as_str(), row.title.as_str(), violated));
         for reduction in [Reduction::All, Reduction::None] {
             let report = run(task, reduction);
+            if reduction == Reduction::All {
+                checked.push((row.clone(), states(&report)));
+            }
             let verdict = &report.verdicts[0];
             let steps = verdict.trail.as_ref().map_or(0, |trail| trail.steps.len());
-            assert_eq!((verdict.name, verdict.holds), (broken.name(), Some(false)));
+            assert_eq!((verdict.name, verdict.holds), (violated.name(), Some(false)));
             assert_eq!(steps, *length, "{} {}, {reduction:?}", task.name, row.title);
         }
     }
     assert_eq!(pinned.next(), None);
+    compare_with_the_kept_report(true, &checked);
 }
 
 #[test]
@@ -104,12 +148,12 @@ fn every_counterexample_plays_on_the_real_machines() {
         let report = run(task, Reduction::None);
         for verdict in &report.verdicts {
             let Some(trail) = &verdict.trail else { continue };
-            let scripted = task.script(verdict.name, trail).expect("the system starts");
+            let scripted = script(task, verdict.name, trail).expect("the system starts");
             let failures = scripted.played.failures();
             assert!(failures.is_empty(), "{} {}: {failures:?}", task.name, row.title);
-            // What was written can be read again and plays alike.
+            // The written script is read again and plays alike.
             let text = scripted.script.text();
-            let again = mutua_trace::Script::parse("again", &text)
+            let again = Script::parse("again", &text)
                 .unwrap_or_else(|error| panic!("{} {}: {error}\n{text}", task.name, row.title));
             let played = again.play().expect("the system starts");
             assert_eq!(played.failures(), Vec::<String>::new(), "{} {}", task.name, row.title);
@@ -147,7 +191,7 @@ fn without_choosing_the_bakery_is_safe_where_numbers_are_pushed_in_order() {
         let task = Task {
             name: "bakery-naive".to_owned(),
             system,
-            properties: Some(vec![Claim::Safety, Claim::DeadlockFree]),
+            properties: Some(vec![Claim::MutualExclusion, Claim::DeadlockFree]),
             reduction: Reduction::None,
             limits: Limits::default(),
             first: false,

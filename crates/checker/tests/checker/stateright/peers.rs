@@ -1,5 +1,5 @@
 //! The same machines in Stateright: its actors, its network, its search. Nothing of our own
-//! successor function is in here, so equal counts say something.
+//! successor function is in here, so equal counts are evidence.
 
 use std::{borrow::Cow, marker::PhantomData};
 
@@ -19,7 +19,7 @@ pub(crate) struct Peer<M> {
 /// When the client acts; Stateright lets a timer run out at any time.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Client {
-    /// It asks.
+    /// It requests.
     Request,
     /// It leaves.
     Release,
@@ -41,9 +41,6 @@ impl<M: Mutex> Peer<M> {
             }
             Effect::Enter => out.set_timer(Client::Release, model_timeout()),
             Effect::Nonsense { .. } => {}
-            Effect::Elected { .. } | Effect::SetTimer { .. } | Effect::CancelTimer { .. } => {
-                unreachable!("mutual exclusion has no elections")
-            }
         });
     }
 }
@@ -116,13 +113,11 @@ pub(crate) fn model<M: Mutex>(nodes: u32, entries: u8) -> ActorModel<Peer<M>> {
     };
     ActorModel::new((), ()).actors((0..nodes).map(peer)).init_network(network).property(
         Expectation::Always,
-        "safety",
+        "mutual-exclusion",
         |_, state| {
-            let inside = state
-                .actor_states
-                .iter()
-                .filter(|state| state.0.machine().phase() == Phase::Inside);
-            inside.count() <= 1
+            let in_cs =
+                state.actor_states.iter().filter(|state| state.0.machine().phase() == Phase::InCs);
+            in_cs.count() <= 1
         },
     )
 }

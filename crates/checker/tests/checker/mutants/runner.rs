@@ -1,17 +1,17 @@
 //! Checks one system for one property, given as `NAME NODES ENTRIES PROPERTY`, with states merged
-//! and without, and prints it each time that it is broken. It is built together with the mutants.
+//! and without, and prints it each time that it is violated. It is built together with the mutants.
 
 use std::env::args;
 
 use mutua_algorithms::{Claim, Setup};
-use mutua_checker::{Limits, Reduction, System, Task, check};
+use mutua_checker::{Limits, NoClock, Reduction, System, Task, check};
 
 fn main() {
     let words: Vec<String> = args().skip(1).collect();
     let [name, nodes, entries, property] = words.as_slice() else {
         panic!("NAME NODES ENTRIES PROPERTY")
     };
-    let claims = [Claim::Safety, Claim::DeadlockFree, Claim::Ordering];
+    let claims = [Claim::MutualExclusion, Claim::DeadlockFree, Claim::Ordering];
     let claim = claims.into_iter().find(|claim| claim.name() == property);
     let nodes = nodes.parse().expect("a number of processes");
     let mut task = Task {
@@ -26,7 +26,7 @@ fn main() {
     };
     for (reduction, word) in [(Reduction::None, "none"), (Reduction::All, "all")] {
         task.reduction = reduction;
-        let report = check(&task, &mut |_| ()).expect("the system starts");
+        let report = check(&task, &mut NoClock).expect("the system starts");
         for verdict in report.verdicts.iter().filter(|verdict| verdict.holds == Some(false)) {
             println!("{word} {}", verdict.name);
         }

@@ -1,0 +1,12 @@
+//! The checker's tests, one binary: linking takes longer than compiling them.
+
+mod counts;
+mod mutants;
+mod pictures;
+mod reduction;
+mod repairs;
+mod stateright;
+mod table;
+
+#[path = "../support/workspace_copy.rs"]
+mod workspace_copy;

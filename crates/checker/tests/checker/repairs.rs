@@ -1,0 +1,118 @@
+//! The repairs over every interleaving of a crash at any point.
+
+use mutua_algorithms::{Setup, repairs::ElectionName};
+use mutua_checker::{
+    Detector, Faults, Limits, NoClock, Reduction, Repair, Report, System, Task, Timers, check,
+};
+
+fn run(name: &str, repair: Repair, restarts: u32, first: bool) -> Report {
+    run_with(name, repair, restarts, first, Timers::Bounded)
+}
+
+fn run_with(name: &str, repair: Repair, restarts: u32, first: bool, timers: Timers) -> Report {
+    let task = task(name, repair, restarts, first, timers);
+    check(&task, &mut NoClock).expect("a system that can be checked")
+}
+
+fn task(name: &str, repair: Repair, restarts: u32, first: bool, timers: Timers) -> Task {
+    let faults = Faults { crashes: 1, restarts, ..Faults::default() };
+    let mut setup = Setup::new(3);
+    if name == "central" {
+        // With a dedicated coordinator there would be four processes.
+        setup = setup.with("coordinator", "member");
+    }
+    Task {
+        name: name.to_owned(),
+        system: System { faults, timers, repair: Some(repair), ..System::new(setup, 1) },
+        properties: None,
+        reduction: Reduction::All,
+        limits: Limits::default(),
+        first,
+        walks: None,
+    }
+}
+
+fn verdicts(report: &Report) -> Vec<(&'static str, Option<bool>)> {
+    report.verdicts.iter().map(|verdict| (verdict.name, verdict.holds)).collect()
+}
+
+fn assert_survives(name: &str, election: ElectionName, restarts: u32) {
+    assert_survives_with(name, Repair { election, ..Repair::default() }, restarts);
+}
+
+fn assert_survives_with(name: &str, repair: Repair, restarts: u32) {
+    let election = repair.election;
+    let report = run(name, repair, restarts, true);
+    let held = verdicts(&report).iter().all(|&(_, holds)| holds == Some(true));
+    let trail = report.verdicts.iter().find_map(|verdict| verdict.trail.as_ref());
+    let steps: Vec<_> = trail
+        .into_iter()
+        .flat_map(|trail| trail.steps.iter().map(|step| step.sentence()))
+        .collect();
+    assert!(held, "{name}, {}: {:?}\n{}", election.name(), verdicts(&report), steps.join("\n"));
+    assert_eq!(report.verdicts.len(), 5);
+}
+
+#[test]
+fn a_crash_at_any_point_is_survived_with_bully() {
+    for name in ["naimi-trehel", "raymond"] {
+        assert_survives(name, ElectionName::Bully, 0);
+    }
+}
+
+#[test]
+fn a_crash_at_any_point_is_survived_on_a_ring() {
+    for name in ["neilsen-mizuno", "central"] {
+        assert_survives(name, ElectionName::ChangRoberts, 0);
+    }
+}
+
+#[test]
+fn a_crash_at_any_point_is_survived_with_invitations() {
+    assert_survives("naimi-trehel", ElectionName::Invitation, 0);
+}
+
+#[test]
+fn a_crash_at_any_point_is_survived_by_special_repairs() {
+    for name in ["ricart-agrawala", "central", "maekawa"] {
+        assert_survives_with(name, Repair { special: true, ..Repair::default() }, 0);
+    }
+}
+
+/// As far as the search goes: the message that goes round on links that reorder makes many states.
+/// A resent message that arrives rounds later is met after 8,922 states.
+#[test]
+fn a_message_that_is_passed_again_and_arrives_late_is_not_taken() {
+    let repair = Repair { special: true, ..Repair::default() };
+    let limits = Limits { states: Some(20_000), ..Limits::default() };
+    let task = Task { limits, ..task("dijkstra", repair, 0, true, Timers::Bounded) };
+    let report = check(&task, &mut NoClock).expect("a system that can be checked");
+    let exclusion = report.verdicts.iter().find(|verdict| verdict.name == "mutual-exclusion");
+    assert_eq!(exclusion.expect("it is checked").holds, None);
+}
+
+#[test]
+fn an_acknowledgement_that_is_waited_for_too_short_makes_two_tokens() {
+    let repair = Repair { special: true, ..Repair::default() };
+    let report = run_with("le-lann", repair, 0, true, Timers::Any);
+    let exclusion = report.verdicts.iter().find(|verdict| verdict.name == "mutual-exclusion");
+    assert_eq!(exclusion.expect("it is checked").holds, Some(false));
+}
+
+#[test]
+fn without_view_numbers_an_old_token_comes_back() {
+    let repair = Repair { without_views: true, ..Repair::default() };
+    let report = run("naimi-trehel", repair, 0, true);
+    let exclusion = report.verdicts.iter().find(|verdict| verdict.name == "mutual-exclusion");
+    let exclusion = exclusion.expect("it is checked");
+    assert_eq!((exclusion.holds, exclusion.claimed), (Some(false), false));
+    assert!(exclusion.trail.is_some(), "a shortest counterexample");
+}
+
+#[test]
+fn a_detector_that_is_wrong_lets_two_processes_enter() {
+    let repair = Repair { detector: Detector::Timeout, ..Repair::default() };
+    let report = run("naimi-trehel", repair, 0, true);
+    let exclusion = report.verdicts.iter().find(|verdict| verdict.name == "mutual-exclusion");
+    assert_eq!(exclusion.expect("it is checked").holds, Some(false));
+}
