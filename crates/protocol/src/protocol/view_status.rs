@@ -1,0 +1,62 @@
+//! What a node shows and logs of the views that consensus decides.
+
+use std::collections::BTreeSet;
+
+use super::Protocol;
+use crate::{
+    Level, Moment, ViewStatus,
+    status::milliseconds,
+    views::{Instance, MemberId, Stage},
+};
+
+impl Protocol {
+    /// The status of the view that this node is in or joins.
+    pub(crate) fn view_status(&self, now: Moment) -> Option<ViewStatus> {
+        let layered = self.layered.as_ref()?;
+        let view = layered.layer.view()?;
+        let link = |id: &MemberId| layered.member(*id);
+        let instances = |all: &BTreeSet<Instance>| {
+            all.iter().filter_map(|one| layered.member(one.member)).collect()
+        };
+        let row = |(of, sees): (MemberId, &BTreeSet<Instance>)| Some((link(&of)?, instances(sees)));
+        Some(ViewStatus {
+            number: view.number.0,
+            members: layered.members(view),
+            voters: view.voters.iter().filter_map(link).collect(),
+            keepers: instances(&view.keepers),
+            lease_left_ms: milliseconds(layered.layer.grants_until(now), now),
+            records: layered.layer.records(),
+            reach: layered.layer.reach(now).filter_map(row).collect(),
+        })
+    }
+
+    /// Why this node is in no view yet, for the status.
+    pub(super) fn joining(&self) -> Option<String> {
+        let layer = &self.layered.as_ref()?.layer;
+        let Some(view) = layer.view() else {
+            let last = layer.state().last_number();
+            return Some(match last.0 {
+                0 => "no view is decided yet".to_owned(),
+                last => format!("view {last} is decided without this node"),
+            });
+        };
+        let number = view.number.0;
+        match layer.stage() {
+            Stage::Joining => Some(format!("view {number} is being joined")),
+            Stage::Reported | Stage::Waiting { .. } => Some(format!(
+                "view {number} begins when all its members have reported and all earlier view \
+                 leases have ended"
+            )),
+            Stage::Out | Stage::Begun | Stage::Leaving => None,
+        }
+    }
+
+    /// Logs the view that was decided last.
+    pub(super) fn log_decision(&mut self) {
+        let Some(layered) = &self.layered else { return };
+        let Some(view) = layered.layer.state().last() else { return };
+        let names: Vec<_> = layered.members(view).iter().map(|&one| self.name(one)).collect();
+        let text = format!("view {} is decided: {}", view.number, names.join(", "));
+        self.log(Level::Info, text);
+    }
+}

@@ -1,0 +1,238 @@
+//! What consensus decides: a short log of commands, and the state that it leads to.
+//!
+//! The consensus engine may decide a proposal late, twice or never. So a view applies only if its
+//! number is one above the last: a late or second decision changes nothing. No clock, timer or
+//! leader of the engine is part of any safety argument; all that is used of it is that every voter
+//! applies the same commands in the same order, and has each in its persisted log before.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use mutua_algorithms::Time;
+use serde::{Deserialize, Serialize};
+
+use super::{Directory, DirectoryChange, Instance, MemberId, ViewNumber};
+
+/// What is proposed and decided. New variants go at the end.
+#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// The next view; its epoch is a lower bound.
+    View(DecidedView),
+    /// A change of the directory.
+    Directory(DirectoryChange),
+    /// No client holds anything for longer without a renewal than this: decided before a longer
+    /// TTL is first granted.
+    Longest(Duration),
+    /// All members and keepers have begun this view: earlier ones need not be remembered.
+    Begun(ViewNumber),
+}
+
+impl Command {
+    /// The command as bytes, for the engine's log.
+    pub fn encode(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).expect("plain data")
+    }
+
+    /// The command from bytes; none if they are not one.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        match postcard::take_from_bytes(bytes) {
+            Ok((command, [])) => Some(command),
+            Ok(_) | Err(_) => None,
+        }
+    }
+}
+
+/// A view as decided: the members in force.
+#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+pub struct DecidedView {
+    /// Its number, one above the last view's.
+    pub number: ViewNumber,
+    /// The epoch of its fencing tokens: it grows with every view, by more than one where a member
+    /// knows of a higher one.
+    pub epoch: u32,
+    /// The incarnations that take part in its locks. The first is the view coordinator.
+    pub members: BTreeSet<Instance>,
+    /// The incarnations that keep its records.
+    pub keepers: BTreeSet<Instance>,
+    /// A majority of these acknowledges its leases.
+    pub voters: BTreeSet<MemberId>,
+    /// A digest of the rules that serve its names.
+    pub rules: u64,
+    /// The level of the wire protocol that may be used in it.
+    pub level: u16,
+}
+
+impl DecidedView {
+    /// The member that conducts the change to this view.
+    pub fn coordinator(&self) -> Instance {
+        *self.members.first().expect("a view has a member")
+    }
+
+    /// Members and keepers.
+    pub fn everybody(&self) -> BTreeSet<Instance> {
+        self.members.union(&self.keepers).copied().collect()
+    }
+
+    /// Whether this incarnation is a member or a keeper.
+    pub fn concerns(&self, instance: Instance) -> bool {
+        self.members.contains(&instance) || self.keepers.contains(&instance)
+    }
+
+    fn is_well_formed(&self) -> bool {
+        let everybody = self.everybody();
+        let ids: BTreeSet<_> = everybody.iter().map(|instance| instance.member).collect();
+        !self.members.is_empty()
+            && !self.voters.is_empty()
+            && ids.len() == everybody.len()
+            && self.epoch < Time::EPOCHS
+    }
+}
+
+/// What a decided command has done.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Applied {
+    /// The next view.
+    View,
+    /// Something else has changed.
+    Changed,
+    /// Nothing: it was decided before, or its time is over, or it is not possible.
+    Nothing,
+}
+
+/// The state that the decided commands lead to: the same at every voter after the same commands.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
+pub struct DecidedState {
+    /// How many commands it is made of.
+    version: u64,
+    /// All views since the last that is known to have begun everywhere, that one included. Who was
+    /// in one of these may still act in it.
+    views: BTreeMap<ViewNumber, DecidedView>,
+    begun: ViewNumber,
+    directory: Directory,
+    longest: Duration,
+}
+
+impl DecidedState {
+    /// The state before the first view, with these members. The cluster's epochs begin above
+    /// `epoch` by the floors that members report, not here.
+    pub fn new(directory: Directory) -> Self {
+        Self { directory, ..Self::default() }
+    }
+
+    /// Applies the next decided command.
+    pub fn apply(&mut self, command: &Command) -> Applied {
+        self.version += 1;
+        let changed = match command {
+            Command::View(view) => return self.apply_view(view),
+            Command::Directory(change) => self.apply_change(change),
+            Command::Longest(ttl) => {
+                let longer = *ttl > self.longest;
+                self.longest = self.longest.max(*ttl);
+                longer
+            }
+            Command::Begun(number) => {
+                let news = *number > self.begun && self.views.contains_key(number);
+                if news {
+                    self.begun = *number;
+                    self.views.retain(|known, _| known >= number);
+                }
+                news
+            }
+        };
+        if changed { Applied::Changed } else { Applied::Nothing }
+    }
+
+    /// Voters change one at a time, and a view that names the present ones must have begun before
+    /// the next change. Else the voters of the views that are still to be waited for could be gone.
+    fn apply_change(&mut self, change: &DirectoryChange) -> bool {
+        let mut directory = self.directory.clone();
+        let possible = directory.apply(change);
+        let voters = self.directory.voters();
+        let changed = directory.voters();
+        let settled = self.last().is_none_or(|last| {
+            last.voters == voters && self.begun == last.number && !changed.is_empty()
+        });
+        if !possible || (changed != voters && !settled) {
+            return false;
+        }
+        self.directory = directory;
+        true
+    }
+
+    fn apply_view(&mut self, view: &DecidedView) -> Applied {
+        let (number, epoch) =
+            self.last().map_or_else(Default::default, |last| (last.number, last.epoch));
+        let epoch = view.epoch.max(epoch + 1);
+        let view = DecidedView { epoch, ..view.clone() };
+        if view.number != number.next() || !view.is_well_formed() {
+            return Applied::Nothing;
+        }
+        self.views.insert(view.number, view);
+        Applied::View
+    }
+
+    /// How many commands this state is made of.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The last view decided.
+    pub fn last(&self) -> Option<&DecidedView> {
+        self.views.last_key_value().map(|(_, view)| view)
+    }
+
+    /// The number of the last view decided.
+    pub fn last_number(&self) -> ViewNumber {
+        self.last().map_or_else(Default::default, |view| view.number)
+    }
+
+    /// The last view that is known to have begun everywhere.
+    pub fn begun(&self) -> ViewNumber {
+        self.begun
+    }
+
+    /// The views since then, that one included.
+    pub fn views(&self) -> impl Iterator<Item = &DecidedView> {
+        self.views.values()
+    }
+
+    /// All members.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// The longest TTL that any client may have.
+    pub fn longest(&self) -> Duration {
+        self.longest
+    }
+
+    /// The incarnations that may act in an earlier view and are no members of this one, each with
+    /// the voters of every such view: a majority of each must say when it last answered.
+    ///
+    /// A view that has begun everywhere ends all earlier ones: their members have left them, or
+    /// were waited for. So the views that this state remembers are enough.
+    pub fn removed(&self, view: &DecidedView) -> BTreeMap<Instance, BTreeSet<BTreeSet<MemberId>>> {
+        let mut removed = BTreeMap::<_, BTreeSet<_>>::new();
+        for earlier in self.views.range(..view.number).map(|(_, earlier)| earlier) {
+            for &member in earlier.members.difference(&view.members) {
+                removed.entry(member).or_default().insert(earlier.voters.clone());
+            }
+        }
+        removed
+    }
+
+    /// The state as bytes, for a snapshot or a member without an engine.
+    pub fn encode(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).expect("plain data")
+    }
+
+    /// The state from bytes; none if they are not one.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        match postcard::take_from_bytes(bytes) {
+            Ok((state, [])) => Some(state),
+            Ok(_) | Err(_) => None,
+        }
+    }
+}

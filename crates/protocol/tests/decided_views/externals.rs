@@ -1,0 +1,348 @@
+//! Clients outside the nodes' processes: they outlive their nodes, renew at any node that serves
+//! them, and hold until their TTL ends. A node's part of it is what a server around the node does.
+
+use std::time::Duration;
+
+use mutua_algorithms::{FencingToken, Time};
+use mutua_protocol::{Answer, Moment, Ticket, views};
+
+use super::world::{Event, NAMES, World};
+
+/// What clients and nodes send each other.
+#[derive(Clone, Debug)]
+pub(crate) enum Word {
+    Acquire { session: u64, name: usize, ttl: Duration, sent: u64 },
+    Renew { session: u64, held: Option<(usize, u64)>, ttl: Duration, sent: u64 },
+    Renewed { session: u64, token: Option<u64>, sent: u64 },
+    Release { session: u64 },
+}
+
+/// A session at a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub(crate) client: usize,
+    session: u64,
+    name: usize,
+    ttl: Duration,
+    expires: Moment,
+    /// The token, once the client may know of it.
+    token: Option<u64>,
+}
+
+/// A client.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct External {
+    step: u64,
+    /// Its clock is faster by so many millionths.
+    faster: i64,
+    session: u64,
+    ttl: Duration,
+    name: usize,
+    slot: usize,
+    waiting: bool,
+    token: Option<u64>,
+    /// The end of its session, by its last renewal, in real time.
+    valid_until: u64,
+    renewed_at: u64,
+    leave_at: u64,
+}
+
+impl External {
+    pub(crate) fn believes(&self, now: u64, name: usize) -> bool {
+        self.token.is_some() && self.name == name && now < self.valid_until
+    }
+}
+
+impl World {
+    pub(crate) fn add_external(&mut self) {
+        let drift = i64::from(self.settings.drift);
+        let faster = if self.dice.one_in(2) { -drift } else { drift };
+        let client = self.externals.len();
+        self.externals.push(External { faster, ..External::default() });
+        let wait = self.dice.micros(1000, 2_000_000);
+        self.after(wait, Event::External { client, step: 0 });
+    }
+
+    fn external_step(&mut self, client: usize, wait: Duration) {
+        self.externals[client].step += 1;
+        let step = self.externals[client].step;
+        self.after(wait, Event::External { client, step });
+    }
+
+    /// One word in twenty is lost, one in ten is late.
+    fn delay(&mut self) -> Option<Duration> {
+        let most = if self.dice.one_in(10) { 800_000 } else { 3000 };
+        (!self.dice.one_in(20)).then(|| self.dice.micros(50, most))
+    }
+
+    fn send_to_node(&mut self, client: usize, word: Word) {
+        let slot = self.externals[client].slot;
+        if let Some(wait) = self.delay() {
+            self.after(wait, Event::ToNode { slot, client, word });
+        }
+    }
+
+    fn send_to_client(&mut self, client: usize, word: Word) {
+        if let Some(wait) = self.delay() {
+            self.after(wait, Event::ToClient { client, word });
+        }
+    }
+
+    fn any_node(&mut self) -> usize {
+        let slots: Vec<_> =
+            (0..self.nodes.len()).filter(|&slot| self.nodes[slot].role.holds_locks()).collect();
+        slots[self.dice.below(slots.len() as u64) as usize]
+    }
+
+    pub(crate) fn on_external(&mut self, client: usize, step: u64) {
+        let one = self.externals[client].clone();
+        if one.step != step {
+            return;
+        }
+        let (now, session, ttl) = (self.now, one.session, one.ttl);
+        if (one.waiting || one.token.is_some()) && now >= one.valid_until {
+            self.note(|| format!("external {client} gives up"));
+            (self.externals[client].waiting, self.externals[client].token) = (false, None);
+            let wait = self.dice.micros(1000, 500_000);
+            return self.external_step(client, wait);
+        }
+        if one.token.is_some() && now >= one.leave_at {
+            self.note(|| format!("external {client} releases"));
+            self.externals[client].token = None;
+            self.send_to_node(client, Word::Release { session });
+            let wait = self.dice.micros(1000, 1_000_000);
+            return self.external_step(client, wait);
+        }
+        if one.token.is_some() || one.waiting {
+            if now - one.renewed_at > ttl.as_nanos() as u64 / 3 {
+                self.externals[client].slot = self.any_node();
+            }
+            let held = one.token.map(|token| (one.name, token));
+            self.send_to_node(client, Word::Renew { session, held, ttl, sent: now });
+            return self.external_step(client, ttl / 6);
+        }
+        let slot = self.any_node();
+        let name = self.dice.below(NAMES as u64) as usize;
+        let ttl = Duration::from_millis([1000, 3000, 6000][self.dice.below(3) as usize]);
+        let session = self.dice.below(u64::MAX);
+        let known = &mut self.externals[client];
+        (known.slot, known.name, known.ttl, known.session) = (slot, name, ttl, session);
+        known.waiting = true;
+        (known.valid_until, known.renewed_at) = (now + ttl.as_nanos() as u64, now);
+        self.send_to_node(client, Word::Acquire { session, name, ttl, sent: now });
+        self.external_step(client, ttl / 6);
+    }
+
+    pub(crate) fn on_word_to_client(&mut self, client: usize, word: Word) {
+        let now = self.now;
+        let one = &mut self.externals[client];
+        let Word::Renewed { session, token, sent } = word else { return };
+        if session != one.session || !(one.waiting || one.token.is_some()) || now >= one.valid_until
+        {
+            return;
+        }
+        let faster = 1_000_000 + i128::from(one.faster);
+        let ttl = i128::from(one.ttl.as_nanos() as u64) * 1_000_000 / faster;
+        one.valid_until = one.valid_until.max(sent + ttl as u64);
+        one.renewed_at = now;
+        let Some(token) = token.filter(|_| one.waiting) else { return };
+        let name = one.name;
+        self.externals[client].waiting = false;
+        self.note(|| format!("external {client} holds {name} with fencing token {token}"));
+        self.counts.external += 1;
+        self.check_entry(name, token, &format!("external {client}"));
+        let hold = self.dice.micros(1000, 5_000_000).as_nanos() as u64;
+        let one = &mut self.externals[client];
+        (one.token, one.leave_at) = (Some(token), now + hold);
+        if self.is_calm() {
+            self.served_externals.insert(client);
+        }
+        self.external_step(client, Duration::from_millis(1));
+    }
+}
+
+/// The nodes' part.
+impl World {
+    pub(crate) fn on_word_to_node(&mut self, slot: usize, client: usize, word: Word) {
+        if self.nodes[slot].layer.is_none() {
+            return;
+        }
+        // A process that was stopped handles its lapse first.
+        self.call(slot, |protocol, now| protocol.tick(now));
+        match word {
+            Word::Acquire { session, name, ttl, sent } => {
+                self.acquire_for(slot, client, session, name, ttl);
+                self.renew(slot, session, sent);
+            }
+            Word::Renew { session, held, ttl, sent } => {
+                if let Some((name, token)) = held.filter(|_| !self.renew(slot, session, sent)) {
+                    let value = (client as u64).to_le_bytes().to_vec();
+                    let client = views::Client { session, ttl, value };
+                    let token = FencingToken(Time::from_number(token));
+                    self.call(slot, |protocol, now| {
+                        protocol.claim(now, &Self::name(name), token, client);
+                    });
+                } else if held.is_none() {
+                    self.renew(slot, session, sent);
+                }
+            }
+            Word::Release { session } => {
+                let served = &self.nodes[slot].served;
+                let known = served.iter().find(|(_, one)| one.session == session);
+                if let Some((&ticket, _)) = known {
+                    self.end_session(slot, ticket);
+                }
+            }
+            Word::Renewed { .. } => {}
+        }
+    }
+
+    fn acquire_for(
+        &mut self,
+        slot: usize,
+        client: usize,
+        session: u64,
+        name: usize,
+        ttl: Duration,
+    ) {
+        let (now, lock) = (self.local(slot), self.nodes[slot].locks[name]);
+        let expires = now.after(self.settings.on_any_clock(ttl));
+        let protocol = self.nodes[slot].layer.as_mut().expect("up");
+        let answer = protocol.acquire(now, lock, None);
+        let (Answer::Granted { ticket, .. } | Answer::Waiting { ticket }) = answer else { return };
+        let served = Served { client, session, name, ttl, expires, token: None };
+        self.nodes[slot].served.insert(ticket, served);
+        if matches!(answer, Answer::Granted { .. }) {
+            self.record(slot, ticket);
+        }
+        self.pump(slot);
+        self.expire_later(slot, ticket);
+    }
+
+    /// A lock was granted for a client outside: its hold is recorded first.
+    pub(crate) fn record(&mut self, slot: usize, ticket: Ticket) {
+        let served = self.nodes[slot].served[&ticket].clone();
+        let value = (served.client as u64).to_le_bytes().to_vec();
+        let client = views::Client { session: served.session, ttl: served.ttl, value };
+        let lock = self.nodes[slot].locks[served.name];
+        let now = self.local(slot);
+        let protocol = self.nodes[slot].layer.as_mut().expect("up");
+        assert!(protocol.record(now, lock, ticket, client), "it was granted just now");
+    }
+
+    pub(crate) fn on_recorded(&mut self, slot: usize, ticket: Ticket) {
+        let now = self.local(slot);
+        let Some(served) = self.nodes[slot].served.get(&ticket).cloned() else { return };
+        let lock = self.nodes[slot].locks[served.name];
+        let protocol = self.nodes[slot].layer.as_ref().expect("up");
+        let token = protocol.holds(lock, ticket).map(|fence| fence.number());
+        if now >= protocol.good_until() || token.is_none() {
+            return self.fails(format!("{slot} records after its lease has lapsed"));
+        }
+        if served.expires <= now {
+            return;
+        }
+        self.nodes[slot].served.get_mut(&ticket).expect("just seen").token = token;
+        self.note_expiry(slot, served.expires);
+        // It counts from nothing: only a renewal makes it longer.
+        self.send_to_client(
+            served.client,
+            Word::Renewed { session: served.session, token, sent: 0 },
+        );
+    }
+
+    pub(crate) fn on_custody(
+        &mut self,
+        slot: usize,
+        ticket: Ticket,
+        name: &[u8],
+        token: u64,
+        client: &views::Client,
+    ) {
+        self.counts.custodies += 1;
+        let name = (0..NAMES).find(|&place| Self::name(place) == name).expect("a known name");
+        let number = u64::from_le_bytes(client.value[..8].try_into().expect("eight")) as usize;
+        let (session, ttl) = (client.session, client.ttl);
+        self.note(|| format!("{slot} holds {name} for external {number}"));
+        let expires = self.local(slot).after(self.settings.on_any_clock(ttl));
+        self.note_expiry(slot, expires);
+        let served = Served { client: number, session, name, ttl, expires, token: Some(token) };
+        self.nodes[slot].served.insert(ticket, served);
+        self.expire_later(slot, ticket);
+    }
+
+    /// Renews a session that is known here, if this node may; returns whether it is known.
+    fn renew(&mut self, slot: usize, session: u64, sent: u64) -> bool {
+        let now = self.local(slot);
+        let node = &mut self.nodes[slot];
+        let may = node.layer.as_ref().is_some_and(|protocol| protocol.may_renew(now));
+        let known = node.served.values_mut().find(|one| one.session == session);
+        let Some(served) = known.filter(|one| now < one.expires) else { return false };
+        if may {
+            served.expires = now.after(self.settings.on_any_clock(served.ttl));
+            let (client, token, expires) = (served.client, served.token, served.expires);
+            if token.is_some() {
+                self.note_expiry(slot, expires);
+            }
+            self.send_to_client(client, Word::Renewed { session, token, sent });
+        }
+        true
+    }
+
+    /// Written to the node's disk before the client is informed.
+    fn note_expiry(&mut self, slot: usize, expires: Moment) {
+        let node = &mut self.nodes[slot];
+        node.leases_until = node.leases_until.max(expires);
+    }
+
+    fn expire_later(&mut self, slot: usize, ticket: Ticket) {
+        let Some(served) = self.nodes[slot].served.get(&ticket) else { return };
+        let at = self.real(slot, served.expires);
+        let incarnation = self.nodes[slot].incarnation;
+        self.at(at, Event::Expire { slot, incarnation, ticket });
+    }
+
+    pub(crate) fn on_expire(&mut self, slot: usize, ticket: Ticket) {
+        let now = self.local(slot);
+        match self.nodes[slot].served.get(&ticket) {
+            Some(served) if served.expires <= now => self.end_session(slot, ticket),
+            Some(_) => self.expire_later(slot, ticket),
+            None => {}
+        }
+    }
+
+    fn end_session(&mut self, slot: usize, ticket: Ticket) {
+        let Some(served) = self.nodes[slot].served.remove(&ticket) else { return };
+        let lock = self.nodes[slot].locks[served.name];
+        self.call(slot, |protocol, now| protocol.cancel(now, lock, ticket));
+    }
+
+    /// The hold is lost: a client that was not informed waits again, and another member serves one
+    /// that was.
+    pub(crate) fn on_lost_for(&mut self, slot: usize, ticket: Ticket) {
+        let served = self.nodes[slot].served[&ticket].clone();
+        let lock = self.nodes[slot].locks[served.name];
+        self.nodes[slot].served.remove(&ticket);
+        let now = self.local(slot);
+        let protocol = self.nodes[slot].layer.as_mut().expect("up");
+        protocol.cancel(now, lock, ticket);
+        if served.token.is_none() && served.expires > now {
+            let Answer::Waiting { ticket } = protocol.acquire(now, lock, None) else {
+                return self.fails(format!("{slot} grants without a lease"));
+            };
+            self.nodes[slot].served.insert(ticket, served);
+            self.expire_later(slot, ticket);
+        }
+    }
+
+    /// Whether every client outside was served since the faults stopped.
+    pub(crate) fn unserved_external(&self) -> Option<usize> {
+        (0..self.externals.len()).find(|client| !self.served_externals.contains(client))
+    }
+
+    pub(crate) fn add_externals(&mut self, seed: u64) {
+        for _ in 0..seed % 4 {
+            self.add_external();
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Random worlds: never two holders, fencing tokens grow, nothing is granted after a lapse,
+//! whatever fails; and when faults stop, all are in one view and every client gets a lock.
+//!
+//! `MUTUA_SEEDS=N` runs more for each algorithm, from `MUTUA_FROM`; `MUTUA_ALGORITHM` and
+//! `MUTUA_SEED` run one world and print its events.
+
+use std::{env, time::Duration};
+
+use mutua_protocol::{
+    Plan, Rule, usable,
+    views::{LeaseRules, Role, Rules, ViewSettings},
+};
+
+use super::world::{Counts, Event, SECOND, World};
+
+/// The number of seeds for each algorithm.
+const SEEDS: u64 = 15;
+const FAULTS: u64 = 8 * SECOND;
+
+/// How long it may take after the last fault until every client was served.
+const RECOVERY: u64 = 150;
+
+fn number(variable: &str) -> Option<u64> {
+    env::var(variable).ok().map(|text| text.parse().expect("a number"))
+}
+
+fn roles(algorithm: &str, seed: u64) -> Vec<Role> {
+    use Role::{Follower, Voter, Witness};
+    let all: [&[Role]; 6] = [
+        &[Voter; 3],
+        &[Voter; 4],
+        &[Voter; 5],
+        &[Voter, Voter, Witness],
+        &[Voter, Voter, Voter, Follower],
+        &[Voter; 3],
+    ];
+    let suits =
+        |roles: &&[Role]| Plan::new(roles.len() as u32, &[Rule::new("*", algorithm)]).is_ok();
+    let all: Vec<_> = all.into_iter().filter(suits).collect();
+    all[seed as usize % all.len()].to_vec()
+}
+
+fn run(algorithm: &str, seed: u64, lease: LeaseRules, to_the_end: bool) -> World {
+    let rules = Rules { lease, ..Rules::default() };
+    let settings = ViewSettings { rules, ..ViewSettings::default() };
+    let rule = Rule::new("*", algorithm);
+    let mut world = World::new(seed, rule, settings, &roles(algorithm, seed));
+    world.add_externals(seed);
+    world.calm_at = 3 * SECOND + FAULTS;
+    world.after(Duration::from_secs(2), Event::Fault);
+    world.at(world.calm_at, Event::Calm);
+    world.run(world.calm_at);
+    let mut left = RECOVERY;
+    while to_the_end && world.failure.is_none() {
+        let Some(why) = unsettled(&world) else { break };
+        left -= 1;
+        if left == 0 {
+            world.fails(format!("{RECOVERY} s after the last fault: {why}"));
+        }
+        world.run(world.now + SECOND);
+    }
+    world
+}
+
+/// Why not all nodes are in one view, and not all clients were served.
+fn unsettled(world: &World) -> Option<String> {
+    let members = world.nodes.iter().filter(|node| node.role.holds_locks()).count();
+    for (slot, node) in world.nodes.iter().enumerate() {
+        let Some(protocol) = &node.layer else { return Some(format!("{slot} is down")) };
+        if !node.role.holds_locks() {
+            continue;
+        }
+        if protocol.members().len() != members {
+            return Some(format!("{slot}: {:?}, {:?}", protocol.members(), protocol.stopped()));
+        }
+        if let Some(client) = (0..world.clients).find(|&one| !world.served.contains(&(slot, one))) {
+            let status = protocol.lock_status(world.local(slot), &World::name(0));
+            return Some(format!("{slot}: client {client} was never served: {status:?}"));
+        }
+    }
+    let unserved = world.unserved_external();
+    unserved.map(|client| format!("external {client} was never served"))
+}
+
+fn add(all: &mut Counts, one: &Counts) {
+    let pairs = [
+        (&mut all.grants, one.grants),
+        (&mut all.external, one.external),
+        (&mut all.custodies, one.custodies),
+        (&mut all.views, one.views),
+        (&mut all.lost, one.lost),
+        (&mut all.crashes, one.crashes),
+        (&mut all.cuts, one.cuts),
+        (&mut all.pauses, one.pauses),
+        (&mut all.breaks, one.breaks),
+    ];
+    for (sum, count) in pairs {
+        *sum += count;
+    }
+}
+
+#[test]
+fn never_two_hold_a_lock_under_faults_and_every_client_is_served_after_them() {
+    let wanted = env::var("MUTUA_ALGORITHM").ok();
+    let one = number("MUTUA_SEED");
+    let from = one.or_else(|| number("MUTUA_FROM")).unwrap_or(0);
+    let seeds = one.map_or_else(|| number("MUTUA_SEEDS").unwrap_or(SEEDS), |_| 1);
+    for about in usable().filter(|about| wanted.as_deref().is_none_or(|name| name == about.name)) {
+        let mut all = Counts::default();
+        for seed in from..from + seeds {
+            let world = run(about.name, seed, LeaseRules::Right, true);
+            if one.is_some() || world.failure.is_some() {
+                let last = if one.is_some() { usize::MAX } else { 80 };
+                let notes = &world.notes[world.notes.len().saturating_sub(last)..];
+                println!("{}", notes.join("\n"));
+            }
+            assert_eq!(
+                world.failure, None,
+                "MUTUA_ALGORITHM={} MUTUA_SEED={seed} cargo test -p mutua-protocol --test \
+                 decided_views never_two repeats it",
+                about.name
+            );
+            add(&mut all, &world.counts);
+        }
+        println!("{:<24} {all:?}", about.name);
+        assert!(all.grants > 0);
+    }
+}
+
+/// Worlds in which something was wrong once.
+#[test]
+fn what_was_wrong_once_is_right() {
+    // A node gave up its clients' holds when a view without it was decided; that view never began,
+    // and no other member knew of them.
+    assert_eq!(run("raymond", 97, LeaseRules::Right, true).failure, None);
+}
+
+fn is_found(lease: LeaseRules) {
+    let found = (0..300).find_map(|seed| {
+        let world = run("naimi-trehel", seed, lease, false);
+        world.failure.map(|why| (seed, why))
+    });
+    println!("{lease:?}: {found:?}");
+    assert!(found.is_some(), "{lease:?} is not found");
+}
+
+#[test]
+fn a_member_that_grants_after_its_lease_has_lapsed_is_found() {
+    is_found(LeaseRules::GrantAfterLapse);
+}
+
+#[test]
+fn a_view_that_begins_before_removed_leases_have_ended_is_found() {
+    is_found(LeaseRules::BeginAtOnce);
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    for seed in [1, 2] {
+        let runs = [(); 2].map(|()| run("maekawa", seed, LeaseRules::Right, true).notes);
+        assert!(runs[0] == runs[1] && runs[0].len() > 100);
+    }
+}

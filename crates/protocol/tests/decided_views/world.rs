@@ -1,0 +1,435 @@
+//! Nodes, their clocks and the events between them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use mutua_algorithms::split_mix::Dice;
+use mutua_protocol::{
+    Effect, Limits, LockId, Member, Moment, Plan, Protocol, ProtocolConfig, Rule, Ticket,
+    ViewSource,
+    views::{
+        Command, DecidedState, DecidedView, Directory, DirectoryChange, DirectoryEntry, MemberId,
+        Persisted, Role, ViewSettings,
+    },
+};
+
+use super::{
+    clients::Client,
+    engine::Engine,
+    externals::{External, Served, Word},
+    wires::Wire,
+};
+
+pub(crate) const SECOND: u64 = 1_000_000_000;
+pub(crate) const NAMES: usize = 2;
+
+pub(crate) enum Event {
+    Bytes { wire: usize, to: usize, bytes: Vec<u8> },
+    Closed { wire: usize, at: usize },
+    Dial { from: usize, to: usize },
+    Tick { slot: usize, incarnation: u64 },
+    Client { slot: usize, incarnation: u64, client: usize, step: u64 },
+    External { client: usize, step: u64 },
+    ToNode { slot: usize, client: usize, word: Word },
+    ToClient { client: usize, word: Word },
+    Expire { slot: usize, incarnation: u64, ticket: Ticket },
+    Commit { command: Command },
+    Sync { id: MemberId },
+    Elect,
+    Deposed { id: MemberId },
+    Start { slot: usize },
+    Fault,
+    Heal { cuts: Vec<(usize, usize)> },
+    Calm,
+}
+
+pub(crate) struct Node {
+    pub(crate) id: MemberId,
+    pub(crate) role: Role,
+    pub(crate) incarnation: u64,
+    /// The whole node, while it is up. The engine's stub calls it as it calls a lone view layer.
+    pub(crate) layer: Option<Protocol>,
+    pub(crate) locks: Vec<LockId>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) tickets: BTreeMap<Ticket, usize>,
+    /// The sessions of clients outside, by the tickets they wait or hold with.
+    pub(crate) served: BTreeMap<Ticket, Served>,
+    /// The epoch on its disk, and until when clients may hold what it granted.
+    pub(crate) disk: u32,
+    pub(crate) leases_until: Moment,
+    /// Its clock: ahead of real time, and faster by so many millionths.
+    ahead: u64,
+    faster: i64,
+    pub(crate) paused_until: u64,
+    wake: u64,
+}
+
+/// What happened.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) grants: u64,
+    pub(crate) external: u64,
+    pub(crate) custodies: u64,
+    pub(crate) views: u64,
+    pub(crate) lost: u64,
+    pub(crate) crashes: u64,
+    pub(crate) cuts: u64,
+    pub(crate) pauses: u64,
+    pub(crate) breaks: u64,
+}
+
+pub(crate) struct World {
+    pub(crate) settings: ViewSettings,
+    pub(crate) limits: Limits,
+    plan: Arc<Plan>,
+    pub(crate) dice: Dice,
+    /// Real time, in nanoseconds.
+    pub(crate) now: u64,
+    events: BTreeMap<(u64, u64), Event>,
+    numbers: u64,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) engine: Engine,
+    pub(crate) wires: Vec<Wire>,
+    pub(crate) cuts: BTreeMap<(usize, usize), u32>,
+    /// One write in so many is late.
+    pub(crate) late: u64,
+    /// The number of clients of each node.
+    pub(crate) clients: usize,
+    pub(crate) externals: Vec<External>,
+    pub(crate) served_externals: BTreeSet<usize>,
+    /// The greatest fencing token of each name.
+    pub(crate) fences: Vec<u64>,
+    /// The clients that were granted a lock since the faults stopped.
+    pub(crate) served: BTreeSet<(usize, usize)>,
+    /// Grants to a test that requests itself.
+    pub(crate) granted: Vec<(usize, Ticket)>,
+    pub(crate) calm_at: u64,
+    pub(crate) counts: Counts,
+    pub(crate) notes: Vec<String>,
+    pub(crate) failure: Option<String>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, rule: Rule, settings: ViewSettings, roles: &[Role]) -> Self {
+        let mut dice = Dice(seed);
+        let mut directory = Directory::default();
+        let mut nodes = Vec::new();
+        for (slot, &role) in roles.iter().enumerate() {
+            // Ids in another order than the list.
+            let id = MemberId(100 - slot as u64);
+            directory.apply(&DirectoryChange::Add(id, entry(role)));
+            let drift = i64::from(settings.drift);
+            let faster = match dice.below(3) {
+                0 => drift,
+                1 => -drift,
+                _ => 0,
+            };
+            nodes.push(Node {
+                id,
+                role,
+                incarnation: 0,
+                layer: None,
+                locks: Vec::new(),
+                clients: Vec::new(),
+                tickets: BTreeMap::new(),
+                served: BTreeMap::new(),
+                disk: 0,
+                leases_until: Moment::ZERO,
+                ahead: dice.below(1000 * SECOND) + 10 * SECOND,
+                faster,
+                paused_until: 0,
+                wake: u64::MAX,
+            });
+        }
+        let plan = Plan::new(roles.len() as u32, &[rule]).expect("a rule that suits the size");
+        let limits = Limits {
+            run: 3,
+            lost_after: Duration::from_millis(1500),
+            heartbeat: Duration::from_millis(200),
+            idle_after: Duration::from_millis(1500),
+            ..Limits::default()
+        };
+        let mut world = Self {
+            settings,
+            limits,
+            plan: Arc::new(plan),
+            dice,
+            now: SECOND,
+            events: BTreeMap::new(),
+            numbers: 0,
+            nodes,
+            engine: Engine::new(DecidedState::new(directory)),
+            wires: Vec::new(),
+            cuts: BTreeMap::new(),
+            late: 0,
+            clients: 2,
+            externals: Vec::new(),
+            served_externals: BTreeSet::new(),
+            fences: vec![0; NAMES],
+            served: BTreeSet::new(),
+            granted: Vec::new(),
+            calm_at: u64::MAX,
+            counts: Counts::default(),
+            notes: Vec::new(),
+            failure: None,
+        };
+        for slot in 0..world.nodes.len() {
+            let wait = world.dice.micros(1, 300_000);
+            world.after(wait, Event::Start { slot });
+        }
+        world.after(Duration::from_millis(300), Event::Elect);
+        world
+    }
+
+    pub(crate) fn name(place: usize) -> Vec<u8> {
+        format!("lock {place}").into_bytes()
+    }
+
+    pub(crate) fn is_calm(&self) -> bool {
+        self.now >= self.calm_at
+    }
+
+    pub(crate) fn after(&mut self, wait: Duration, event: Event) {
+        self.at(self.now + wait.as_nanos() as u64, event);
+    }
+
+    pub(crate) fn at(&mut self, at: u64, event: Event) {
+        self.numbers += 1;
+        self.events.insert((at.max(self.now), self.numbers), event);
+    }
+
+    pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
+        self.notes.push(format!("{:>9.4} {}", self.now as f64 / 1e9, text()));
+    }
+
+    pub(crate) fn fails(&mut self, why: String) {
+        if self.failure.is_none() {
+            self.note(|| format!("FAILS: {why}"));
+            self.failure = Some(why);
+        }
+    }
+
+    /// The node's clock.
+    pub(crate) fn local(&self, slot: usize) -> Moment {
+        let node = &self.nodes[slot];
+        let gained = i128::from(self.now) * i128::from(node.faster) / 1_000_000;
+        Moment::from_nanos((i128::from(node.ahead) + i128::from(self.now) + gained) as u64)
+    }
+
+    /// When the node's clock shows this, at the earliest.
+    pub(crate) fn real(&self, slot: usize, local: Moment) -> u64 {
+        let node = &self.nodes[slot];
+        let rest = i128::from(local.nanos()) - i128::from(node.ahead);
+        (rest * 1_000_000 / (1_000_000 + i128::from(node.faster))).max(0) as u64 + 2
+    }
+
+    pub(crate) fn slot_of(&self, id: MemberId) -> Option<usize> {
+        self.nodes.iter().position(|node| node.id == id)
+    }
+
+    pub(crate) fn is_up(&self, slot: usize, incarnation: u64) -> bool {
+        self.nodes[slot].incarnation == incarnation && self.nodes[slot].layer.is_some()
+    }
+
+    pub(crate) fn is_paused(&self, slot: usize) -> bool {
+        self.nodes[slot].paused_until > self.now
+    }
+
+    pub(crate) fn is_cut(&self, from: usize, to: usize) -> bool {
+        self.cuts.get(&(from, to)).is_some_and(|&count| count > 0)
+    }
+
+    /// Runs until `end`, or until something is wrong.
+    pub(crate) fn run(&mut self, end: u64) {
+        while self.failure.is_none()
+            && let Some(entry) = self.events.first_entry()
+        {
+            let (at, number) = *entry.key();
+            if at > end {
+                break;
+            }
+            let event = entry.remove();
+            self.now = self.now.max(at);
+            match self.deferred(&event) {
+                Some(until) => drop(self.events.insert((until, number), event)),
+                None => self.happens(event),
+            }
+        }
+        if self.failure.is_none() {
+            self.now = self.now.max(end);
+        }
+    }
+
+    /// What happens to a process that is stopped happens when it goes on.
+    fn deferred(&self, event: &Event) -> Option<u64> {
+        let slot = match event {
+            Event::Bytes { to, .. } => *to,
+            Event::Closed { at, .. } => *at,
+            Event::Dial { from, .. } => *from,
+            Event::Tick { slot, .. }
+            | Event::Client { slot, .. }
+            | Event::ToNode { slot, .. }
+            | Event::Expire { slot, .. } => *slot,
+            Event::Deposed { id } => self.slot_of(*id)?,
+            _ => return None,
+        };
+        self.is_paused(slot).then_some(self.nodes[slot].paused_until)
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Bytes { wire, to, bytes } => self.arrive(wire, to, &bytes),
+            Event::Closed { wire, at } => self.close_end(wire, at),
+            Event::Dial { from, to } => self.dial(from, to),
+            Event::Tick { slot, incarnation } => {
+                if self.is_up(slot, incarnation) {
+                    self.nodes[slot].wake = u64::MAX;
+                    self.call(slot, |protocol, now| protocol.tick(now));
+                }
+            }
+            Event::Client { slot, incarnation, client, step } => {
+                if self.is_up(slot, incarnation) {
+                    self.on_client(slot, client, step);
+                }
+            }
+            Event::External { client, step } => self.on_external(client, step),
+            Event::ToNode { slot, client, word } => self.on_word_to_node(slot, client, word),
+            Event::ToClient { client, word } => self.on_word_to_client(client, word),
+            Event::Expire { slot, incarnation, ticket } => {
+                if self.is_up(slot, incarnation) {
+                    self.on_expire(slot, ticket);
+                }
+            }
+            Event::Commit { command } => self.on_commit(command),
+            Event::Sync { id } => self.on_sync(id),
+            Event::Elect => self.on_elect(),
+            Event::Deposed { id } => {
+                if self.engine.leader != Some(id) {
+                    self.tell_leader(id, false);
+                }
+            }
+            Event::Start { slot } => self.start(slot),
+            Event::Fault => self.on_fault(),
+            Event::Heal { cuts } => self.heal(&cuts),
+            Event::Calm => self.on_calm(),
+        }
+    }
+
+    /// A view is about to be decided; a hook of the engine's stub.
+    pub(crate) fn disturb(&mut self, _: &DecidedView) {}
+
+    fn start(&mut self, slot: usize) {
+        if self.nodes[slot].layer.is_some() {
+            return;
+        }
+        let (id, role) = (self.nodes[slot].id, self.nodes[slot].role);
+        let engine = role.votes();
+        let persisted = if engine {
+            self.engine.start(id)
+        } else {
+            Persisted { snapshot: self.engine.genesis.clone(), ..Persisted::default() }
+        };
+        // Some nodes know of epochs that the log does not.
+        let beyond = if self.dice.one_in(6) { self.dice.below(5) as u32 } else { 0 };
+        let ids = self.nodes.iter().map(|node| node.id).collect();
+        let settings = self.settings.clone();
+        let names = (0..self.nodes.len()).map(|slot| format!("n{slot}")).collect();
+        let node = &mut self.nodes[slot];
+        node.incarnation += 1;
+        let config = ProtocolConfig {
+            cluster: "test".to_owned(),
+            names,
+            me: Member(slot as u32),
+            plan: Arc::clone(&self.plan),
+            incarnation: node.incarnation,
+            epoch: node.disk + beyond,
+            limits: self.limits.clone(),
+            views: ViewSource::Decided { ids, settings, persisted: Box::new(persisted), engine },
+        };
+        let now = self.local(slot);
+        let mut protocol = Protocol::new(now, config);
+        protocol.set_leases_until(self.nodes[slot].leases_until);
+        let open = |place| protocol.open(&Self::name(place)).expect("a short name");
+        let node = &mut self.nodes[slot];
+        node.locks = (0..NAMES).map(open).collect();
+        node.layer = Some(protocol);
+        node.tickets.clear();
+        node.served.clear();
+        node.wake = u64::MAX;
+        self.note(|| format!("{slot} starts"));
+        self.call(slot, |_, _| ());
+        self.dial_all(slot);
+        self.start_clients(slot);
+    }
+
+    /// Calls a node, then carries out its effects.
+    pub(crate) fn call<T>(
+        &mut self,
+        slot: usize,
+        call: impl FnOnce(&mut Protocol, Moment) -> T,
+    ) -> Option<T> {
+        let now = self.local(slot);
+        let result = call(self.nodes[slot].layer.as_mut()?, now);
+        self.pump(slot);
+        Some(result)
+    }
+
+    pub(crate) fn pump(&mut self, slot: usize) {
+        loop {
+            let Some(protocol) = &mut self.nodes[slot].layer else { return };
+            let (effects, ready) = (protocol.take_effects(), protocol.take_ready());
+            if effects.is_empty() && ready.is_empty() {
+                break;
+            }
+            for effect in effects {
+                self.do_effect(slot, effect);
+            }
+            for peer in ready {
+                self.write(slot, peer.index());
+            }
+        }
+        let wake = self.nodes[slot].layer.as_ref().expect("up").wake_at();
+        if wake < Moment::NEVER {
+            let wake = self.real(slot, wake);
+            if wake < self.nodes[slot].wake {
+                self.nodes[slot].wake = wake;
+                let incarnation = self.nodes[slot].incarnation;
+                self.at(wake, Event::Tick { slot, incarnation });
+            }
+        }
+    }
+
+    fn do_effect(&mut self, slot: usize, effect: Effect) {
+        match effect {
+            Effect::Granted { ticket, fence } => self.on_granted(slot, ticket, fence.number()),
+            Effect::Refused { ticket, why } => self.on_refused(slot, ticket, &why),
+            Effect::Lost { ticket } => self.on_lost(slot, ticket),
+            Effect::Recorded { ticket } => self.on_recorded(slot, ticket),
+            Effect::Custody { name, ticket, fence, client } => {
+                self.on_custody(slot, ticket, &name, fence.number(), &client);
+            }
+            Effect::Propose { command } => self.propose(self.nodes[slot].id, command),
+            Effect::Write { epoch } => self.nodes[slot].disk = self.nodes[slot].disk.max(epoch),
+            Effect::Close { connection, .. } => self.close(connection.0 as usize),
+            Effect::Called { caller, body } => {
+                self.call(slot, |protocol, _| protocol.reply(caller, &body));
+            }
+            Effect::Trace { .. } | Effect::Replied { .. } | Effect::Unanswered { .. } => {}
+            Effect::Log { text, .. } => {
+                let wrong = ["nothing was changed", "violates the protocol", "cannot follow"];
+                if wrong.iter().any(|wrong| text.contains(wrong)) {
+                    self.fails(format!("{slot}: {text}"));
+                }
+                self.counts.views += u64::from(text.contains("begins"));
+                self.note(|| format!("{slot}: {text}"));
+            }
+        }
+    }
+}
+
+fn entry(role: Role) -> DirectoryEntry {
+    DirectoryEntry { name: String::new(), address: String::new(), role }
+}

@@ -1,0 +1,16 @@
+//! Whole view layers over a stub of the consensus engine and a faulty network of the test's own.
+//!
+//! `seeds.rs` runs worlds that one seed decides; `traps.rs` has the situations that broke earlier
+//! designs, one by one; `model.rs` searches the lease and begin rules exhaustively.
+
+mod clients;
+mod engine;
+mod faults;
+mod locks;
+mod model;
+mod network;
+mod plans;
+mod record_traps;
+mod seeds;
+mod traps;
+mod world;

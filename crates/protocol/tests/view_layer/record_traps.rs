@@ -1,0 +1,128 @@
+//! Situations in which records of external clients would be lost, or outlive their holds.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use mutua_protocol::views::{
+    Blocked, Claim, Command, Coordinator, DecidedState, Hold, Instance, is_whole,
+};
+
+use super::traps::{at, client, holder, one, plan, record, report, settings, state, token, view};
+
+#[test]
+fn trap_7_a_keeper_that_has_not_begun_the_last_view_does_not_know_its_records() {
+    let views = [view(1, &[1, 2], &[1, 2, 3]), view(2, &[1, 2, 3], &[1, 2, 3])];
+    let mut state = state(&[1, 2, 3], &views);
+    state.apply(&Command::Longest(Duration::from_secs(10)));
+    let third = view(3, &[3, 4], &[1, 2, 3]);
+    state.apply(&Command::View(third.clone()));
+    let mut coordinator = Coordinator::new(&state, &third);
+    for gone in [1, 2] {
+        coordinator.wait().left(at(0), one(gone));
+    }
+    for from in [3, 4] {
+        coordinator.report(at(0), &settings(), &state, one(from), report(3, 0));
+    }
+    // Quarantine, not loss.
+    let blocked = coordinator.blocked(at(0), &settings(), &state);
+    assert!(matches!(blocked, Some(Blocked::Until(_))), "{blocked:?}");
+    let left = coordinator.quarantine_left(at(0), &settings(), &state);
+    assert!(left > Some(Duration::from_secs(10)), "{left:?}");
+    // If 3 had begun view 2 it would know all of them.
+    let reports = BTreeMap::from([(one(3), report(3, 2)), (one(4), report(3, 0))]);
+    assert!(is_whole(&settings(), &state, &third, &reports));
+}
+
+/// Views {1, 2, 3} and {2, 3}: member 1 is lost.
+fn loss() -> DecidedState {
+    state(&[1, 2, 3], &[view(1, &[1, 2, 3], &[1, 2, 3]), view(2, &[2, 3], &[1, 2, 3])])
+}
+
+#[test]
+fn trap_8_a_client_keeps_its_lock_at_each_step_of_record_and_grant() {
+    let state = loss();
+    let t = token(1, 4);
+    let with = |kept: &[u64]| {
+        let of = |id: u64| {
+            let mut report = report(2, 1);
+            if kept.contains(&id) {
+                report.records.push(record(one(1), t));
+            }
+            (one(id), report)
+        };
+        [of(2), of(3)]
+    };
+    // Not recorded anywhere: the client was not told.
+    assert_eq!(holder(&plan(&state, &with(&[]))), None);
+    // At one keeper or at all: it may have been told.
+    for kept in [&[2_u64][..], &[3], &[2, 3]] {
+        let plan = plan(&state, &with(kept));
+        assert_eq!(holder(&plan).map(|holder| holder.1), Some(t.number()), "{kept:?}");
+        assert_eq!(plan.records[0].host, plan.held[b"x".as_slice()].member, "it has a host");
+    }
+    // The client reclaims at 3, or at both, while the view forms.
+    for claimed in [&[1_usize][..], &[0, 1]] {
+        let mut reports = with(&[2, 3]);
+        for &place in claimed {
+            let claim = Claim { token: t, client: client(7) };
+            reports[place].1.contents.claims.insert(b"x".to_vec(), claim);
+        }
+        let host = one(claimed[0] as u64 + 2).member.0;
+        assert_eq!(holder(&plan(&state, &reports)), Some((host, t.number())));
+    }
+    // A claim with a lower token, and one that no record confirms, are nobody's.
+    let mut reports = with(&[2, 3]);
+    let claim = Claim { token: token(1, 3), client: client(8) };
+    reports[1].1.contents.claims.insert(b"x".to_vec(), claim.clone());
+    assert_eq!(holder(&plan(&state, &reports)).map(|holder| holder.1), Some(t.number()));
+    let mut reports = with(&[]);
+    reports[1].1.contents.claims.insert(b"x".to_vec(), claim);
+    assert_eq!(holder(&plan(&state, &reports)), None);
+}
+
+#[test]
+fn trap_8_of_two_claims_without_records_the_greater_token_wins() {
+    let mut restarted = view(2, &[], &[1, 2]);
+    restarted.members = [Instance::new(1, 2), Instance::new(2, 2)].into();
+    restarted.keepers = restarted.members.clone();
+    let state = state(&[1, 2], &[view(1, &[1, 2], &[1, 2]), restarted]);
+    let reports = [(1, 3), (2, 5)].map(|(id, count)| {
+        let mut report = report(2, 0);
+        let claim = Claim { token: token(1, count), client: client(count) };
+        report.contents.claims.insert(b"x".to_vec(), claim);
+        (Instance::new(id, 2), report)
+    });
+    assert_eq!(holder(&plan(&state, &reports)), Some((2, token(1, 5).number())));
+}
+
+#[test]
+fn trap_9_a_stale_record_gives_way_to_the_holder_and_to_its_own_host() {
+    let state = loss();
+    let mut reports = [(one(2), report(2, 1)), (one(3), report(2, 1))];
+    reports[0].1.records.push(record(one(1), token(1, 4)));
+    let hold = Hold { token: token(1, 6), client: None };
+    reports[1].1.contents.held.insert(b"x".to_vec(), hold);
+    let begun = plan(&state, &reports);
+    assert_eq!(holder(&begun), Some((3, token(1, 6).number())));
+    assert_eq!(begun.records, [], "a guard needs none");
+    // The host is here, and says that its client has left.
+    let mut reports = [(one(2), report(2, 1)), (one(3), report(2, 1))];
+    reports[0].1.records.push(record(one(3), token(1, 4)));
+    assert_eq!(holder(&plan(&state, &reports)), None);
+}
+
+#[test]
+fn trap_9_a_host_that_comes_back_does_not_hold_what_its_custodian_has_let_go() {
+    // 1 was cut off in view 2, which has begun, and is back in view 3.
+    let all = [1, 2, 3];
+    let views = [view(1, &all, &all), view(2, &[2, 3], &all), view(3, &all, &all)];
+    let state = state(&all, &views);
+    let mut stale = report(3, 1);
+    let hold = Hold { token: token(1, 4), client: Some(client(7)) };
+    stale.contents.held.insert(b"x".to_vec(), hold);
+    let mut reports = [(one(1), stale), (one(2), report(3, 2)), (one(3), report(3, 2))];
+    assert_eq!(holder(&plan(&state, &reports)), None);
+    // While the custodian holds it, the custodian goes on.
+    let hold = Hold { token: token(1, 4), client: Some(client(7)) };
+    reports[2].1.contents.held.insert(b"x".to_vec(), hold);
+    assert_eq!(holder(&plan(&state, &reports)), Some((3, token(1, 4).number())));
+}
