@@ -1,0 +1,10 @@
+//! The services of a host for nodes and clients: a clock that counts suspend, and names that one
+//! process can own.
+//!
+//! It is a crate of its own because nodes and clients both need it, and a client must not compile a
+//! node. Linux only.
+
+mod clock;
+pub mod kernel_name;
+
+pub use clock::now;

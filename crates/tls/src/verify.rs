@@ -1,0 +1,173 @@
+//! Which certificates a member accepts from another one.
+
+use std::sync::Arc;
+
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    SignatureScheme,
+    client::{
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_cert_signed_by_trust_anchor,
+    },
+    crypto::{CryptoProvider, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+    server::{
+        ParsedCertificate,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
+};
+
+/// Accepts the certificates of members, in both directions alike: signed by the CA, valid now, not
+/// revoked, and made for accepting and making connections. A client's certificate is not: a client
+/// could otherwise take the place of the member that has its name.
+///
+/// Whose certificate it is, is compared behind the handshake, when the other side has said which
+/// member it is: addresses of members may change, and their names need not be host names.
+#[derive(Debug)]
+pub(crate) struct PeerVerifier {
+    /// Checks the chain, the dates and the list of revoked certificates.
+    clients: Arc<dyn ClientCertVerifier>,
+    roots: Arc<RootCertStore>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl PeerVerifier {
+    pub(crate) fn new(
+        clients: Arc<dyn ClientCertVerifier>,
+        roots: Arc<RootCertStore>,
+        provider: Arc<CryptoProvider>,
+    ) -> Self {
+        Self { clients, roots, provider }
+    }
+
+    pub(crate) fn check(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        self.clients.verify_client_cert(certificate, intermediates, now)?;
+        let parsed = ParsedCertificate::try_from(certificate)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        let roots = &self.roots;
+        verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, now, algorithms)
+    }
+
+    fn check_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+}
+
+/// The configurations allow TLS 1.3 alone.
+fn older_tls() -> Error {
+    Error::General("TLS 1.3 is required".to_owned())
+}
+
+impl ServerCertVerifier for PeerVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.check(end_entity, intermediates, now).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(older_tls())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl ClientCertVerifier for PeerVerifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.clients.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.check(end_entity, intermediates, now).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(older_tls())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// An error of TLS as a sentence's end for logs and errors.
+pub(crate) fn in_words(error: &Error) -> String {
+    let why = match error {
+        Error::InvalidCertificate(why) => why,
+        Error::InvalidMessage(_) => return "it does not speak TLS".to_owned(),
+        Error::AlertReceived(alert) => {
+            return format!("it refuses this side's certificate ({alert:?})");
+        }
+        Error::NoCertificatesPresented => return "it presents no certificate".to_owned(),
+        other => return other.to_string(),
+    };
+    let text = match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the certificate has expired"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the certificate is not valid yet: compare the clocks"
+        }
+        CertificateError::Revoked => "the certificate is revoked",
+        // The latter is of another CA that has the same name.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "the certificate is not signed by this cluster's CA"
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "the certificate is not made for a node: it must allow server and client authentication"
+        }
+        other => return format!("invalid certificate: {other}"),
+    };
+    text.to_owned()
+}
