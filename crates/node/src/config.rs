@@ -1,8 +1,8 @@
-//! What a node is told when it starts, as a value or as a file.
+//! The configuration of a node, as a value or as a file.
 //!
 //! ```toml
 //! cluster = "demo"
-//! node = "a"                    # which of the members this is
+//! node = "a"                    # this member's name
 //! data = "a"                    # a directory of its own, beside this file
 //!
 //! [[members]]                   # the same list at every member
@@ -19,39 +19,78 @@
 //! with = { resolution = "reject" }
 //! quorums = "grid"
 //!
+//! [tls]                         # mutual TLS; needed where other machines can connect
+//! ca = "tls/ca.crt"
+//! cert = "tls/a.crt"
+//! key = "tls/a.key"
+//!
 //! [limits]
+//! view_lease = "1.5s"           # a lost member is replaced after this long
+//! longest_lease = "10m"         # of a client outside the node's process
 //! run = 16                      # clients of one node in a row, while others wait
-//! at_once = 128                 # entries without waiting before the links are read
+//! at_once = 128                 # grants without waiting before the links are read
 //! lost_after = "2s"
 //! ```
 
 mod file;
+mod keys;
 
-use std::path::PathBuf;
+use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
-use mutua_brain::{Limits, Plan, PlanError, Rule};
+use mutua_algorithms::{UnknownName, durations::InvalidDuration};
+use mutua_protocol::{
+    Limits, Plan, PlanError, Rule, RuleError,
+    views::{Role, ViewSettings},
+};
+use mutua_tls::TlsFiles;
 
 use crate::TraceConfig;
+pub use keys::{CONFIG_KEYS, ConfigKey, KeyDefault};
 
-/// What a node is told when it starts.
+/// The default length of a view lease.
+pub const VIEW_LEASE: Duration = Duration::from_millis(1500);
+
+/// The default of the longest lease.
+pub const LONGEST_LEASE: Duration = Duration::from_secs(600);
+
+/// The shortest view lease: clocks and schedulers are no better than this.
+const SHORTEST_LEASE: Duration = Duration::from_millis(300);
+
+/// The most members that vote.
+pub(crate) const VOTERS: usize = 5;
+
+/// The configuration of a node.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The cluster's name; nodes of different clusters do not speak.
+    /// The cluster's name; nodes of different clusters refuse each other.
     pub cluster: String,
-    /// Which of the members this is, by name.
+    /// This member's name.
     pub node: String,
     /// All members, in the same order at each of them.
     pub members: Vec<MemberConfig>,
-    /// The directory where the node keeps the epoch of its last view. It belongs to this node
-    /// alone.
+    /// The node's data directory, with the epoch of its last view. It belongs to this node alone.
     pub data: PathBuf,
-    /// Which algorithm serves which names.
+    /// The algorithm of each name; the first rule that fits serves it.
     pub rules: Vec<Rule>,
     /// Limits and times.
     pub limits: Limits,
-    /// Listen and speak off this machine, with nothing secret or proven on the links.
+    /// The length of a view lease: how long a member goes on granting locks when it reaches no
+    /// majority of the voters, and how long the others wait before they go on without it. The same
+    /// at every member.
+    pub view_lease: Duration,
+    /// The longest lease of a client outside the node's process: a longer one that is requested
+    /// becomes this long. After a crash of all members that keep records, grants wait for it.
+    pub longest_lease: Duration,
+    /// The certificates for mutual TLS, if it is used.
+    pub tls: Option<TlsFiles>,
+    /// Without TLS, accept addresses off this machine, though links are neither encrypted nor
+    /// authenticated.
     pub insecure: bool,
-    /// Write down what happens to a lock, in the trace format of all of Mutua.
+    /// Where a server around the node serves metrics.
+    pub metrics_listen: Option<SocketAddr>,
+    /// Where a server around the node writes grants, releases and losses, as JSON lines.
+    pub audit: Option<PathBuf>,
+    /// Write the trace of a lock.
     pub trace: Option<TraceConfig>,
 }
 
@@ -60,27 +99,102 @@ pub struct Config {
 pub struct MemberConfig {
     /// Its name.
     pub name: String,
-    /// Where it listens for the others: host and port.
+    /// The address where it accepts the other members: host and port.
     pub address: String,
+    /// What it takes part in. Of the members without a role the first vote, up to five voters in
+    /// all, and the others follow.
+    pub role: Option<Role>,
 }
 
-/// What is wrong with a configuration, and what would be right.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{}{why}", place.as_deref().map(|place| format!("{place}: ")).unwrap_or_default())]
-pub struct ConfigError {
-    /// File and line, where there is one.
-    pub place: Option<String>,
-    /// What is wrong.
-    pub why: String,
-}
-
-impl ConfigError {
-    fn new(why: impl Into<String>) -> Self {
-        Self { place: None, why: why.into() }
+impl MemberConfig {
+    /// A member without a role of its own.
+    pub fn new(name: impl Into<String>, address: impl Into<String>) -> Self {
+        Self { name: name.into(), address: address.into(), role: None }
     }
 }
 
-/// Which part of a configuration an error is about.
+/// An invalid configuration.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{problem}", at.as_deref().map(|at| format!("{at}: ")).unwrap_or_default())]
+pub struct ConfigError {
+    /// File and line, where there is one.
+    pub at: Option<String>,
+    /// What is wrong, and what to do.
+    pub problem: ConfigProblem,
+}
+
+/// What is wrong with a configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigProblem {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] io::Error),
+    /// The file is not TOML, or has unknown or missing keys.
+    #[error("{0}")]
+    Syntax(String),
+    /// The list of members is empty.
+    #[error("a cluster has at least one member")]
+    NoMembers,
+    /// Two members have the same name.
+    #[error("two members have the name `{0}`")]
+    SameName(String),
+    /// Two members have the same address.
+    #[error("two members have the address {0}")]
+    SameAddress(String),
+    /// The node's name is not in the list.
+    #[error("`{node}` is none of the members: {members}")]
+    NotAMember {
+        /// The name of the node.
+        node: String,
+        /// The names of the members.
+        members: String,
+    },
+    /// A rule cannot be followed.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// An address has no port.
+    #[error("invalid address `{0}`: use HOST:PORT")]
+    Address(String),
+    /// The address for monitors is invalid.
+    #[error("invalid metrics_listen `{0}`: use PORT, which is on loopback, or ADDRESS:PORT")]
+    MetricsListen(String),
+    /// A topology is unknown.
+    #[error("{0}, or a list of edges [[0, 1], ...]")]
+    Topology(UnknownName),
+    /// A kind of quorums is unknown.
+    #[error(transparent)]
+    Quorums(UnknownName),
+    /// A duration cannot be read.
+    #[error(transparent)]
+    Duration(#[from] InvalidDuration),
+    /// A duration is 0.
+    #[error("invalid duration `{0}`: it must be more than 0")]
+    ZeroDuration(String),
+    /// A number is 0.
+    #[error("invalid {key} 0: it must be at least 1")]
+    ZeroLimit {
+        /// The key in the table of limits.
+        key: &'static str,
+    },
+    /// Too many members vote, or none.
+    #[error("{0} members vote: a cluster has 1 to {VOTERS} voters, witnesses included")]
+    Voters(usize),
+    /// No member holds locks.
+    #[error("all members are witnesses: at least one must hold locks")]
+    OnlyWitnesses,
+    /// A role is unknown.
+    #[error("invalid role `{0}`: use voter, follower or witness")]
+    Role(String),
+    /// The view lease is too short.
+    #[error("invalid view_lease: it must be at least {SHORTEST_LEASE:?}")]
+    ViewLease,
+    /// Links would be taken for lost between two heartbeats.
+    #[error("lost_after must be longer than heartbeat")]
+    LostBeforeHeartbeat,
+}
+
+/// The part of a configuration that an error is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Part {
     Node,
@@ -90,51 +204,92 @@ enum Part {
 }
 
 impl Config {
-    /// One node alone: no network, and everything else by default.
+    /// One node alone: no network, and defaults for everything else.
     pub fn alone(data: impl Into<PathBuf>) -> Self {
         let name = "alone".to_owned();
         Self {
             cluster: name.clone(),
             node: name.clone(),
-            members: vec![MemberConfig { name, address: String::new() }],
+            members: vec![MemberConfig::new(name, String::new())],
             data: data.into(),
             rules: Vec::new(),
             limits: Limits::default(),
+            view_lease: VIEW_LEASE,
+            longest_lease: LONGEST_LEASE,
+            tls: None,
             insecure: false,
+            metrics_listen: None,
+            audit: None,
             trace: None,
         }
     }
 
-    /// Checks everything; the plan and this node's place among the members.
-    pub(crate) fn check(&self) -> Result<(Plan, usize), ConfigError> {
-        self.check_parts().map_err(|(_, error)| error)
+    /// The roles of the members.
+    pub(crate) fn roles(&self) -> Vec<Role> {
+        let named = self.members.iter().filter_map(|member| member.role);
+        let mut left = VOTERS.saturating_sub(named.filter(|role| role.votes()).count());
+        let role = |member: &MemberConfig| {
+            member.role.unwrap_or_else(|| match left {
+                0 => Role::Follower,
+                _ => {
+                    left -= 1;
+                    Role::Voter
+                }
+            })
+        };
+        self.members.iter().map(role).collect()
     }
 
-    fn check_parts(&self) -> Result<(Plan, usize), (Part, ConfigError)> {
-        let fail = |part, why: String| Err((part, ConfigError::new(why)));
+    /// The times of the view layer.
+    pub(crate) fn view_settings(&self) -> ViewSettings {
+        let lease = self.view_lease;
+        let mut settings = ViewSettings { lease, ..ViewSettings::default() };
+        settings.lost_after = settings.full_lease();
+        settings.heartbeat = settings.heartbeat.min(lease / 5);
+        settings.add_after = settings.add_after.min(lease);
+        settings
+    }
+
+    /// Checks the configuration; returns the plan and this node's index among the members.
+    pub(crate) fn check(&self) -> Result<(Plan, usize), ConfigError> {
+        self.check_parts().map_err(|(_, problem)| ConfigError { at: None, problem })
+    }
+
+    fn check_parts(&self) -> Result<(Plan, usize), (Part, ConfigProblem)> {
         if self.members.is_empty() {
-            return fail(Part::Members, "a cluster has at least one member".to_owned());
+            return Err((Part::Members, ConfigProblem::NoMembers));
         }
-        for (place, member) in self.members.iter().enumerate() {
-            let earlier = &self.members[..place];
+        for (index, member) in self.members.iter().enumerate() {
+            let earlier = &self.members[..index];
             if earlier.iter().any(|other| other.name == member.name) {
-                let why = format!("two members have the name `{}`", member.name);
-                return fail(Part::Member(place), why);
+                let problem = ConfigProblem::SameName(member.name.clone());
+                return Err((Part::Member(index), problem));
             }
             if self.members.len() > 1 && earlier.iter().any(|one| one.address == member.address) {
-                let why = format!("two members have the address {}", member.address);
-                return fail(Part::Member(place), why);
+                let problem = ConfigProblem::SameAddress(member.address.clone());
+                return Err((Part::Member(index), problem));
             }
         }
         let Some(me) = self.members.iter().position(|member| member.name == self.node) else {
             let names: Vec<_> = self.members.iter().map(|member| member.name.as_str()).collect();
-            let why = format!("`{}` is none of the members: {}", self.node, names.join(", "));
-            return fail(Part::Node, why);
+            let (node, members) = (self.node.clone(), names.join(", "));
+            return Err((Part::Node, ConfigProblem::NotAMember { node, members }));
         };
+        let roles = self.roles();
+        let voters = roles.iter().filter(|role| role.votes()).count();
+        if !(1..=VOTERS).contains(&voters) {
+            return Err((Part::Members, ConfigProblem::Voters(voters)));
+        }
+        if !roles.iter().any(|role| role.holds_locks()) {
+            return Err((Part::Members, ConfigProblem::OnlyWitnesses));
+        }
+        if self.view_lease < SHORTEST_LEASE {
+            return Err((Part::Members, ConfigProblem::ViewLease));
+        }
         let count = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
         match Plan::new(count, &self.rules) {
             Ok(plan) => Ok((plan, me)),
-            Err(PlanError { rule, why }) => fail(Part::Lock(rule), why),
+            Err(PlanError { rule, why }) => Err((Part::Lock(rule), why.into())),
         }
     }
 }

@@ -1,63 +1,95 @@
-//! What can go wrong.
+//! The errors of a node.
 
 use std::io;
 
+use mutua_host::kernel_name;
+
+use mutua_tls::TlsError;
+
 use crate::{ConfigError, disk::DiskError};
 
-/// Why a node does not start. Nothing of it runs.
+/// Why a node does not start. No part of it runs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// Its configuration contradicts itself or asks for what there is not.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// It cannot write.
+    /// The data directory cannot be used.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// It cannot listen.
+    /// The address cannot be bound.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// Where.
+        /// The address.
         address: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// It cannot write the trace that is wanted.
-    #[error("the trace cannot be written to {}: {error}", path.display())]
-    Trace {
-        /// Where.
-        path: std::path::PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// It was told to listen where others could reach it.
+    /// Another process uses the address.
     #[error(
-        "{address} can be reached from other machines, and nothing on the link is secret or proven \
-         yet; listen on a loopback address, or say that it is meant to be insecure"
+        "cannot listen on {address}: another process listens there{}: stop it, or give this node \
+         another address",
+        kernel_name::in_words(*process)
+    )]
+    AddressInUse {
+        /// The address.
+        address: String,
+        /// The process, if it is known.
+        process: Option<u32>,
+    },
+    /// The file of the trace cannot be created.
+    #[error("cannot write the trace to {}: {error}", path.display())]
+    Trace {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The list of members differs from that of the cluster that the data directory belongs to.
+    #[error(
+        "the cluster of this data directory has the members {decided}, and the configuration lists \
+         {listed}: list the same, or use another data directory for another cluster"
+    )]
+    OtherMembers {
+        /// The members of the cluster.
+        decided: String,
+        /// The members of the configuration.
+        listed: String,
+    },
+    /// The certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The address is not on the loopback interface, there is no TLS, and `insecure` is not set.
+    #[error(
+        "{address} can be reached from other machines, and without TLS links are neither encrypted \
+         nor authenticated: configure [tls] (see `mutua cert`), use a loopback address, or set \
+         insecure"
     )]
     NotLoopback {
-        /// Where.
+        /// The address.
         address: String,
     },
 }
 
-/// Why a lock was not acquired. Nothing is held; whoever asked is in no queue any more.
+/// Why a lock was not acquired. The caller holds nothing and waits in no queue.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Somebody is inside or waits, and the caller did not want to wait.
-    #[error("somebody is inside or waits")]
+    /// Another client holds the lock or waits for it, and the caller did not want to wait.
+    #[error("the lock is held or waited for")]
     Busy,
-    /// It was not the caller's turn within the time it gave.
+    /// The lock was not granted within the time limit.
     #[error("not acquired in time")]
     TimedOut,
-    /// Whether the lock is free cannot be known, since a member cannot be asked.
+    /// A member whose answer is needed cannot be reached, so it is unknown whether the lock is
+    /// free.
     #[error("member `{0}` cannot be reached")]
     Unreachable(String),
-    /// Not all members are there, so nothing new is granted.
-    #[error("nothing is granted now: {0}")]
+    /// The node is in no view, so no lock is granted.
+    #[error("no lock is granted now: {0}")]
     NoView(String),
-    /// Too much waits to be sent to a member; later it may be better.
+    /// Too many messages wait to be sent to a member; try again later.
     #[error("too many messages wait to be sent to member `{0}`")]
     LinkFull(String),
     /// The node has stopped.

@@ -1,155 +1,209 @@
-//! A distributed lock to embed: at most one of all the processes that run a node is inside.
+//! A distributed lock to embed: of all processes that run a node of a cluster, one at a time holds
+//! it.
 //!
 //! ```
 //! use mutua_node::{Config, Node};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-//! # let place = tempfile::tempdir()?;
+//! # let directory = tempfile::tempdir()?;
 //! # runtime.block_on(async {
 //! // One node alone, with its directory; `Config::read("mutua.toml")` for several.
-//! let node = Node::start(Config::alone(place.path())).await?;
+//! let node = Node::start(Config::alone(directory.path())).await?;
 //! let lock = node.lock("accounts/1");
 //! let guard = lock.acquire().await?;
-//! println!("inside, with fence {}", guard.fence());
+//! println!("held, with fencing token {}", guard.fencing_token());
 //! drop(guard);
 //! # Ok(())
 //! # })
 //! # }
 //! ```
 //!
-//! Each node is one of a fixed list of members. Grants need all of them to be there; see
-//! `mutua-brain` for views. What a guard carries is its *fence*: a number greater than that of
-//! every earlier guard of the same name, through restarts of anybody, which the guarded resource
-//! should compare and refuse if it has seen a greater one.
+//! Each node is a member of a cluster. Locks are granted while a majority of the members that vote
+//! reach each other; see `mutua-protocol` for views. A guard carries a *fencing token*: a number
+//! greater than that of every earlier guard of the same name, whichever nodes restarted in between.
+//! The guarded resource should refuse a write with a lower one than it has seen.
 //!
-//! Who has the token enters again with a direct call under one lock, without a task switch. So that
-//! a loop of that does not keep others out, it lets the runtime read the links now and then; see
-//! [`Limits::at_once`].
+//! A client whose node has the token acquires the lock by a direct call under one mutex, without a
+//! task switch. So that a loop of that does not keep other members out, it lets the runtime read
+//! the links now and then; see [`Limits::at_once`].
 //!
-//! Tokio drives sockets, timers and waiting; everything that decides is in `mutua-brain`.
+//! Tokio drives sockets, timers and waiting; all decisions are made in `mutua-protocol`. Embedders
+//! use [`Node`], [`Lock`] and [`Guard`]; what only a server around a node needs is in
+//! [`NodeHandle`].
 
-mod calls;
-mod claims;
+mod certificates;
 mod clock;
 mod config;
+mod consensus;
+mod control;
 mod disk;
+mod driver;
 mod error;
-mod hearing;
-mod line;
+mod handle;
+mod identity;
 mod lock;
 mod network;
-mod shared;
-mod socket;
+mod refusal_log;
+mod status;
 mod trace;
+mod transport;
+mod writer;
+mod yielding;
 
 use std::{
     hash::{BuildHasher, RandomState},
+    io,
     net::SocketAddr,
+    os::unix::net::UnixListener,
     sync::Arc,
     time::Duration,
 };
 
-use mutua_brain::{Brain, Member, Seat};
-use tokio::{net::TcpListener, task::JoinSet};
+use mutua_host::kernel_name;
+use mutua_protocol::{Member, Protocol, ProtocolConfig, ViewSource};
+use tokio::task::JoinSet;
 
+use consensus::Consensus;
 use disk::Disk;
-use shared::Shared;
+use driver::Driver;
+use identity::{ClusterIdentity, IdentityFile};
+use transport::{Acceptor, Transport};
 
-pub use clock::{fence_of, now};
-pub use config::{Config, ConfigError, MemberConfig};
+pub use clock::fence_of;
+pub use config::{
+    CONFIG_KEYS, Config, ConfigError, ConfigKey, ConfigProblem, KeyDefault, LONGEST_LEASE,
+    MemberConfig, VIEW_LEASE,
+};
 pub use disk::DiskError;
 pub use error::{AcquireError, StartError};
+pub use handle::{CallError, HoldId, NodeHandle, Served};
 pub use lock::{Guard, Lock};
-pub use mutua_algorithms::Fence;
-pub use mutua_brain::{
-    Counts, DEFAULT_ALGORITHM, HolderStatus, Limits, LinkStatus, LockStatus, MAX_CALL, MAX_NAME,
-    Moment, Rule, Status, WaiterStatus, usable,
+pub use mutua_algorithms::FencingToken;
+pub use mutua_host::now;
+pub use mutua_protocol::{
+    Counts, DEFAULT_ALGORITHM, HolderStatus, Limits, LockStatus, MAX_CALL, MAX_NAME, Moment, Rule,
+    RuleError, WaiterStatus, usable,
+    views::{Client as ServedClient, Role},
 };
-pub use socket::{MemberStatus, NodeStatus, ask_status, ask_to_stop, socket_path};
+pub use mutua_tls::{Certificate, Identity, TlsError, TlsFiles};
+pub use refusal_log::RefusalLog;
+pub use status::{MemberStatus, NodeStatus};
 pub use trace::TraceConfig;
 
-/// A running node. It stops when this is dropped: its guards are lost, those who wait are told.
+/// A running node. Dropping it stops it: its guards are lost, and its waiters get an error.
 #[derive(Debug)]
 pub struct Node {
-    shared: Arc<Shared>,
-    /// Ended with the node.
+    driver: Arc<Driver>,
+    /// Aborted when the node is dropped.
     tasks: JoinSet<()>,
+    /// Owned as long as the node runs.
+    _address: Option<UnixListener>,
+    transport: Transport,
 }
 
 impl Node {
-    /// Starts a node on the present tokio runtime. It returns once the node listens; grants begin
-    /// when all members have met.
+    /// Starts a node on the present tokio runtime. It returns once the node listens; locks are
+    /// granted once a majority of the voters is connected, at the very first start all members.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         Self::begin(config, |_| ()).await
     }
 
-    async fn begin(config: Config, first: fn(&mut Brain)) -> Result<Self, StartError> {
+    async fn begin(config: Config, first: fn(&mut Protocol)) -> Result<Self, StartError> {
         let (plan, me) = config.check()?;
-        let listener = match config.members.len() {
-            1 => None,
-            _ => Some(listen(&config, me).await?),
+        let transport = certificates::transport(&config)?;
+        let (acceptor, address) = match config.members.len() {
+            1 => (None, own_address(&config.members[me].address)?),
+            _ => (Some(listen(&transport, &config, me).await?), None),
         };
         let (disk, mut epoch) = Disk::open(&config.data)?;
-        if epoch == 0 && config.members.len() > 1 {
+        let several = config.members.len() > 1;
+        let (identity, incarnation) = match several {
+            true => identify(&config)?,
+            false => (None, random().max(1)),
+        };
+        if epoch == 0 && several {
             // The directory is new, or its contents were lost.
             epoch = clock::epoch_of(std::time::SystemTime::now());
         }
         let names: Vec<_> = config.members.iter().map(|member| member.name.clone()).collect();
-        let seat = Seat {
+        let protocol_config = ProtocolConfig {
             cluster: config.cluster.clone(),
             names: names.clone(),
             me: Member(u32::try_from(me).unwrap_or(u32::MAX)),
             plan: Arc::new(plan),
-            incarnation: new_incarnation(),
+            incarnation,
             epoch,
             limits: config.limits.clone(),
+            views: match several {
+                true => ViewSource::Unknown { heartbeat: config.view_settings().heartbeat },
+                false => ViewSource::FixedList,
+            },
         };
-        let mut brain = Brain::new(clock::now(), seat);
-        first(&mut brain);
-        let shared = Arc::new(Shared::new(brain, disk, names, config.limits.at_once));
+        let mut protocol = Protocol::new(now(), protocol_config);
+        first(&mut protocol);
+        let driver = Arc::new(Driver::new(protocol, disk, names, config.limits.at_once));
         let mut tasks = JoinSet::new();
-        tasks.spawn(shared::keep_time(Arc::clone(&shared)));
-        network::spawn(&mut tasks, &shared, &config, me, listener);
-        socket::spawn(&mut tasks, &shared, &config.data)?;
-        if let Some(trace) = &config.trace {
-            trace::spawn(&mut tasks, &shared, trace)?;
+        tasks.spawn(driver::keep_time(Arc::clone(&driver)));
+        if several {
+            let consensus = Consensus::new(&mut tasks, &driver, &config, &transport, identity);
+            let _ = driver.consensus.set(Arc::clone(&consensus));
+            tasks.spawn(consensus::run(consensus, Arc::clone(&driver)));
         }
-        // The first effects, those of the beginning.
-        shared.call(|_, _| ());
-        Ok(Self { shared, tasks })
+        network::spawn(&mut tasks, &driver, &config, me, &transport, acceptor);
+        certificates::spawn(&mut tasks, &transport);
+        if let Some(trace) = &config.trace {
+            trace::spawn(&mut tasks, &driver, trace)?;
+        }
+        // Carries out the effects of the start.
+        driver.call(|_, _| ());
+        Ok(Self { driver, tasks, _address: address, transport })
     }
 
-    /// The lock of this name, whatever bytes it is; it is made on first use.
+    /// The lock of this name, which may be any bytes; it is made on first use.
     ///
     /// # Panics
     ///
     /// If the name is longer than [`MAX_NAME`].
     pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
-        Lock::open(&self.shared, name.as_ref())
+        Lock::open(&self.driver, name.as_ref())
     }
 
-    /// How the node is.
+    /// The status of the node.
     pub fn status(&self) -> NodeStatus {
-        self.shared.status()
+        self.driver.status()
     }
 
-    /// How a lock is, as this node knows it.
+    /// The state of a lock as this node knows it.
     pub fn lock_status(&self, name: impl AsRef<[u8]>) -> Option<LockStatus> {
-        self.shared.call(|core, now| core.brain.lock_status(now, name.as_ref()))
+        self.handle().lock_status(name)
     }
 
-    /// Waits until somebody on this machine asks the node to stop, as `mutua cluster down` does.
-    pub async fn asked_to_stop(&self) {
-        self.shared.asked_to_stop.notified().await;
+    /// The certificates of this node, if it uses TLS.
+    pub fn identity(&self) -> Option<&Arc<Identity>> {
+        match &self.transport {
+            Transport::Tcp => None,
+            Transport::Tls(identity) => Some(identity),
+        }
+    }
+
+    /// Takes up new certificates now, if the files have changed; the node looks at them every two
+    /// seconds by itself.
+    pub fn renew_certificates(&self) {
+        if let Some(identity) = self.identity() {
+            certificates::look(identity);
+        }
     }
 
     /// Stops the node, and waits until its ports and its directory are free again.
     pub async fn stop(mut self) {
-        let disk = self.shared.disk();
-        self.shared.stop("it was told to");
+        let disk = self.driver.disk();
+        self.driver.stop("stopped by its program");
+        if let Some(consensus) = self.driver.consensus.get() {
+            consensus.stop().await;
+        }
         self.tasks.shutdown().await;
-        // An epoch may still be on its way to the disk, on a thread of its own.
+        // An epoch may still be being written, on a thread of its own.
         while disk.strong_count() > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -157,28 +211,65 @@ impl Node {
 
     /// Waits until the node is in a view, so that locks are granted.
     pub async fn ready(&self) {
-        self.shared.ready().await;
+        self.driver.ready().await;
     }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.shared.stop("it was dropped");
+        self.driver.stop("dropped by its program");
     }
 }
 
-async fn listen(config: &Config, me: usize) -> Result<TcpListener, StartError> {
+async fn listen(transport: &Transport, config: &Config, me: usize) -> Result<Acceptor, StartError> {
     let address = config.members[me].address.clone();
-    let failed = |error| StartError::Listen { address: address.clone(), error };
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            StartError::AddressInUse { address: address.clone(), process: None }
+        }
+        _ => StartError::Listen { address: address.clone(), error },
+    };
     let found: Vec<SocketAddr> = tokio::net::lookup_host(&address).await.map_err(failed)?.collect();
-    if !config.insecure && found.iter().any(|one| !one.ip().is_loopback()) {
+    let open = config.insecure || config.tls.is_some();
+    if !open && found.iter().any(|one| !one.ip().is_loopback()) {
         return Err(StartError::NotLoopback { address });
     }
-    TcpListener::bind(&*found).await.map_err(failed)
+    transport.listen(&found).await.map_err(failed)
 }
 
-/// A number that no other life of this node has.
-fn new_incarnation() -> u64 {
-    // The hasher's keys are random for every process, and the time differs for every node in it.
-    RandomState::new().hash_one(clock::now()).max(1)
+/// Owns the address of the only member of a cluster, on which nothing listens: two nodes with the
+/// same address would be one member twice. Without a port there is nothing to own.
+fn own_address(address: &str) -> Result<Option<UnixListener>, StartError> {
+    if address.rsplit_once(':').is_none_or(|(_, port)| matches!(port, "" | "0")) {
+        return Ok(None);
+    }
+    let name = kernel_name::of_address(address);
+    kernel_name::own(&name).map(Some).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            let process = kernel_name::owner_of(&name);
+            StartError::AddressInUse { address: address.to_owned(), process }
+        }
+        _ => StartError::Listen { address: address.to_owned(), error },
+    })
+}
+
+/// The identity of a member of a cluster, if it has one, and the number of this start.
+fn identify(config: &Config) -> Result<(Option<ClusterIdentity>, u64), StartError> {
+    let file = IdentityFile::new(&config.data);
+    let unusable = |error| DiskError::Unusable { path: config.data.clone(), error };
+    let identity = file.read().map_err(unusable)?;
+    let names: Vec<_> = config.members.iter().map(|member| member.name.clone()).collect();
+    if let Some(identity) = identity.as_ref().filter(|identity| !identity.has_names(&names)) {
+        let (decided, listed) = (identity.names(), names.join(", "));
+        return Err(StartError::OtherMembers { decided, listed });
+    }
+    let now = std::time::SystemTime::now();
+    let incarnation = file.next_incarnation(now, random()).map_err(unusable)?;
+    Ok((identity, incarnation))
+}
+
+/// A random number.
+fn random() -> u64 {
+    // The hasher's keys are random for every process, and the time differs for every call.
+    RandomState::new().hash_one(now())
 }

@@ -9,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-use mutua_algorithms::Fence;
-use mutua_brain::{Answer, Brain, LockId, Moment, Owner, Ticket};
+use mutua_algorithms::FencingToken;
+use mutua_protocol::{Answer, LockId, Moment, Owner, Protocol, Ticket};
 
-use crate::{AcquireError, shared::Shared};
+use crate::{AcquireError, HoldId, ServedClient, driver::Driver};
 
 /// A lock of the cluster. Cheap to clone; all handles of one name are the same lock.
 #[derive(Clone, Debug)]
@@ -21,9 +21,9 @@ pub struct Lock {
     owner: Owner,
 }
 
-/// Keeps the name open in the brain.
+/// Keeps the name open in the protocol.
 struct Handle {
-    shared: Arc<Shared>,
+    driver: Arc<Driver>,
     id: LockId,
     name: Box<[u8]>,
 }
@@ -36,16 +36,16 @@ impl fmt::Debug for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.call(|core, _| core.brain.close(self.id));
+        self.driver.call(|core, _| core.protocol.close(self.id));
     }
 }
 
 impl Lock {
-    pub(crate) fn open(shared: &Arc<Shared>, name: &[u8]) -> Self {
-        let id = shared.call(|core, _| core.brain.open(name)).unwrap_or_else(|| {
+    pub(crate) fn open(driver: &Arc<Driver>, name: &[u8]) -> Self {
+        let id = driver.call(|core, _| core.protocol.open(name)).unwrap_or_else(|| {
             panic!("a name has at most {} bytes, this one {}", crate::MAX_NAME, name.len())
         });
-        let handle = Handle { shared: Arc::clone(shared), id, name: name.into() };
+        let handle = Handle { driver: Arc::clone(driver), id, name: name.into() };
         Self { handle: Arc::new(handle), owner: None }
     }
 
@@ -54,87 +54,88 @@ impl Lock {
         &self.handle.name
     }
 
-    /// The same lock for somebody who has a name, which is shown to whoever asks who is inside.
+    /// The same lock for a client that describes itself; the description is shown while it holds or
+    /// waits.
     #[must_use]
     pub fn owned_by(&self, owner: impl Into<Arc<str>>) -> Self {
         Self { handle: Arc::clone(&self.handle), owner: Some(owner.into()) }
     }
 
-    /// Waits for its turn. Dropping the future takes the caller out of the queue.
+    /// Waits until the lock is granted. Dropping the future takes the caller out of the queue.
     ///
-    /// While not all members are there nobody gets in, and this waits until they are.
+    /// While the node is in no view no lock is granted, and this waits.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
-        if self.handle.shared.hearing.is_due() {
-            self.hear_others().await;
+        if self.handle.driver.yielding.is_due() {
+            self.yield_to_links().await;
         }
-        self.enter(Brain::acquire).await
+        self.acquire_by(Protocol::acquire).await
     }
 
-    /// In if nobody is inside or waits, else [`AcquireError::Busy`]. If the members must be asked
-    /// it takes one exchange of messages with them, or two; if one of them cannot be reached it is
-    /// an error of its own.
+    /// Acquires the lock if no client holds it or waits for it, else returns
+    /// [`AcquireError::Busy`]. If other members must be queried it takes one or two exchanges of
+    /// messages; if one of them cannot be reached that is an error of its own.
     pub async fn try_acquire(&self) -> Result<Guard, AcquireError> {
-        if self.handle.shared.hearing.is_due() {
-            self.hear_others().await;
+        if self.handle.driver.yielding.is_due() {
+            self.yield_to_links().await;
         }
-        self.enter(Brain::try_acquire).await
+        self.acquire_by(Protocol::try_acquire).await
     }
 
-    /// Waits for its turn, but not longer than this: then [`AcquireError::TimedOut`], and the
-    /// caller is in no queue any more.
+    /// Waits until the lock is granted, but not longer than this: then it returns
+    /// [`AcquireError::TimedOut`], and the caller is in no queue.
     pub async fn acquire_within(&self, wait: Duration) -> Result<Guard, AcquireError> {
-        // Not part of the time: a lock that is free is had in no time at all.
-        if self.handle.shared.hearing.is_due() {
-            self.hear_others().await;
+        // Not part of the time: a lock that is free is acquired even within a time of zero.
+        if self.handle.driver.yielding.is_due() {
+            self.yield_to_links().await;
         }
-        match tokio::time::timeout(wait, self.enter(Brain::acquire)).await {
+        match tokio::time::timeout(wait, self.acquire_by(Protocol::acquire)).await {
             Ok(result) => result,
             Err(_) => Err(AcquireError::TimedOut),
         }
     }
 
-    /// After so many entries that nobody waited for, the runtime reads the links before the next
-    /// one: who has asked meanwhile goes first. Who stands behind somebody of this node has to wait
-    /// anyway, and does not lose its place.
-    async fn hear_others(&self) {
-        let shared = &self.handle.shared;
-        if shared.call(|core, _| core.brain.is_free(self.handle.id)) {
-            shared.hearing.listen();
-            // Tokio wakes who yields when it has polled the sockets.
+    /// After so many grants without waiting, the runtime reads the links before the next one, so
+    /// that requests that have arrived go first. A client behind another one of this node waits
+    /// anyway, and keeps its position.
+    async fn yield_to_links(&self) {
+        let driver = &self.handle.driver;
+        if driver.call(|core, _| core.protocol.is_free(self.handle.id)) {
+            driver.yielding.yielded();
+            // Tokio polls the sockets before it wakes a task that yields.
             tokio::task::yield_now().await;
         }
     }
 
-    async fn enter(
+    async fn acquire_by(
         &self,
-        how: impl FnOnce(&mut Brain, Moment, LockId, Owner) -> Answer,
+        how: impl FnOnce(&mut Protocol, Moment, LockId, Owner) -> Answer,
     ) -> Result<Guard, AcquireError> {
-        let hearing = &self.handle.shared.hearing;
-        match self.ask(how)? {
+        let yielding = &self.handle.driver.yielding;
+        match self.request(how)? {
             Answer::Granted { ticket, fence } => {
-                hearing.entered();
+                yielding.granted();
                 Ok(self.guard(ticket, fence))
             }
-            Answer::Refused(why) => Err(self.handle.shared.explain(why)),
+            Answer::Refused(why) => Err(self.handle.driver.explain(why)),
             Answer::Waiting { ticket } => {
                 let fence = self.wait(ticket).await?;
-                hearing.waited();
+                yielding.waited();
                 Ok(self.guard(ticket, fence))
             }
         }
     }
 
-    /// Asks the brain; who has to wait is waited for before anybody else can call it.
-    fn ask(
+    /// Requests the lock; a waiter is registered before the protocol is called again.
+    fn request(
         &self,
-        how: impl FnOnce(&mut Brain, Moment, LockId, Owner) -> Answer,
+        how: impl FnOnce(&mut Protocol, Moment, LockId, Owner) -> Answer,
     ) -> Result<Answer, AcquireError> {
         let owner = self.owner.clone();
-        self.handle.shared.call(|core, now| {
+        self.handle.driver.call(|core, now| {
             if let Some(stopped) = core.stopped() {
                 return Err(stopped);
             }
-            let answer = how(&mut core.brain, now, self.handle.id, owner);
+            let answer = how(&mut core.protocol, now, self.handle.id, owner);
             if let Answer::Waiting { ticket } = answer {
                 core.park(ticket);
             }
@@ -142,25 +143,30 @@ impl Lock {
         })
     }
 
-    pub(crate) fn claim(&self, fence: Fence) -> Option<Guard> {
+    pub(crate) fn reclaim(&self, fence: FencingToken) -> Option<Guard> {
         let owner = self.owner.clone();
-        let claimed = self.handle.shared.call(|core, now| {
-            let ticket = core.brain.claim(now, self.handle.id, fence, owner)?;
+        let reclaimed = self.handle.driver.call(|core, now| {
+            let ticket = core.protocol.reclaim(now, self.handle.id, fence, owner)?;
             core.stopped().is_none().then_some(ticket)
         });
-        claimed.map(|ticket| self.guard(ticket, fence))
+        reclaimed.map(|ticket| self.guard(ticket, fence))
+    }
+
+    /// The guard of a hold that the protocol has taken over for a client.
+    pub(crate) fn guard_of(&self, hold: HoldId, fence: FencingToken) -> Guard {
+        self.guard(hold.0, fence)
     }
 
     fn wait(&self, ticket: Ticket) -> Waiting<'_> {
         Waiting { handle: &self.handle, ticket, over: false }
     }
 
-    fn guard(&self, ticket: Ticket, fence: Fence) -> Guard {
+    fn guard(&self, ticket: Ticket, fence: FencingToken) -> Guard {
         Guard { handle: Arc::clone(&self.handle), ticket, fence, released: false }
     }
 }
 
-/// Somebody who waits; dropped early, it gives up.
+/// A waiter; dropped early, it cancels.
 struct Waiting<'a> {
     handle: &'a Handle,
     ticket: Ticket,
@@ -168,11 +174,11 @@ struct Waiting<'a> {
 }
 
 impl Future for Waiting<'_> {
-    type Output = Result<Fence, AcquireError>;
+    type Output = Result<FencingToken, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let ticket = self.ticket;
-        let decided = self.handle.shared.call(|core, _| core.poll(ticket, context.waker()));
+        let decided = self.handle.driver.call(|core, _| core.poll(ticket, context.waker()));
         self.over = decided.is_ready();
         decided
     }
@@ -183,27 +189,27 @@ impl Drop for Waiting<'_> {
         if self.over {
             return;
         }
-        self.handle.shared.call(|core, now| {
+        self.handle.driver.call(|core, now| {
             core.unpark(self.ticket);
-            core.brain.cancel(now, self.handle.id, self.ticket);
+            core.protocol.cancel(now, self.handle.id, self.ticket);
         });
     }
 }
 
-/// Being inside. Dropped, it leaves.
+/// The hold of a lock. Dropping it releases the lock.
 #[derive(Debug)]
-#[must_use = "dropped at once, the lock is left at once"]
+#[must_use = "dropped at once, the lock is released at once"]
 pub struct Guard {
     handle: Arc<Handle>,
     ticket: Ticket,
-    fence: Fence,
+    fence: FencingToken,
     released: bool,
 }
 
 impl Guard {
-    /// A number greater than that of every earlier guard of this name. Give it to the resource with
-    /// every write, and let the resource refuse a lower one than it has seen.
-    pub fn fence(&self) -> Fence {
+    /// A number greater than that of every earlier guard of this name. Send it to the guarded
+    /// resource with every write, and let the resource refuse a lower one than it has seen.
+    pub fn fencing_token(&self) -> FencingToken {
         self.fence
     }
 
@@ -212,20 +218,36 @@ impl Guard {
         &self.handle.name
     }
 
-    /// Whether it is still good. With a fixed list of members it is as long as the node lives.
+    /// Whether the lock is still held: not when the node has stopped, or has reached no majority of
+    /// the voters for so long that the other members may go on without it.
     pub fn is_good(&self) -> bool {
-        self.handle.shared.call(|core, _| {
-            core.stopped().is_none() && core.brain.holds(self.handle.id, self.ticket).is_some()
+        self.handle.driver.call(|core, now| {
+            let until = core.protocol.holds_until(self.handle.id, self.ticket);
+            let lost = core.protocol.is_lost(self.handle.id, self.ticket);
+            core.stopped().is_none() && !lost && until.is_some_and(|until| now < until)
         })
     }
 
-    /// Ends when the guard is lost: whoever is inside must stop then, since somebody else may get
-    /// in.
+    /// Names this hold in the node's reports to its server.
+    pub fn hold_id(&self) -> HoldId {
+        HoldId(self.ticket)
+    }
+
+    /// Makes this the hold of a client outside the process. The client must not be informed before
+    /// [`Served::Recorded`](crate::Served::Recorded). Returns whether the lock is still held.
+    pub fn record(&self, client: ServedClient) -> bool {
+        self.handle
+            .driver
+            .call(|core, now| core.protocol.record(now, self.handle.id, self.ticket, client))
+    }
+
+    /// Waits until the lock is lost: the caller must stop using the resource then, since another
+    /// client may get the lock.
     pub async fn lost(&self) {
         future::poll_fn(|context| {
-            self.handle.shared.call(|core, _| {
-                let holds = core.brain.holds(self.handle.id, self.ticket).is_some();
-                if core.stopped().is_some() || !holds {
+            self.handle.driver.call(|core, _| {
+                let lost = core.protocol.is_lost(self.handle.id, self.ticket);
+                if core.stopped().is_some() || lost {
                     return Poll::Ready(());
                 }
                 core.watch(self.ticket, context.waker());
@@ -235,21 +257,21 @@ impl Guard {
         .await;
     }
 
-    /// Leaves. Says whether the guard was good until now.
+    /// Releases the lock. Returns whether it was held until now.
     pub fn release(mut self) -> bool {
-        self.leave()
+        self.end()
     }
 
-    fn leave(&mut self) -> bool {
+    fn end(&mut self) -> bool {
         self.released = true;
-        self.handle.shared.release(self.handle.id, self.ticket)
+        self.handle.driver.release(self.handle.id, self.ticket)
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.released {
-            self.leave();
+            self.end();
         }
     }
 }

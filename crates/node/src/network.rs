@@ -1,52 +1,68 @@
 //! Connections to the other members: dialled or accepted, greeted, read and written.
 
-use std::{io, sync::Arc, time::Duration};
-
-use mutua_brain::{Connection, Hello, Member};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream, tcp::OwnedReadHalf},
-    task::JoinSet,
-    time::{sleep, timeout},
+use std::{
+    io::{self, ErrorKind},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use crate::{Config, line::Line, shared::Shared};
+use mutua_host::now;
+use mutua_protocol::{Connection, Hello, HelloRefused, Member, Rejected, WireError};
+use tokio::{
+    task::JoinSet,
+    time::{error::Elapsed, sleep, timeout},
+};
 
-/// How long the other side may take to say hello.
+use crate::{
+    Config, control,
+    driver::Driver,
+    refusal_log::RefusalLog,
+    transport::{Acceptor, Incoming, ReadHalf, Stream, Transport},
+    writer::Writer,
+};
+
+/// How long a connection and a hello may take.
 const GREETING: Duration = Duration::from_secs(5);
 
 /// The first pause between two attempts to connect, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
 
+/// The longest pause while the peer refuses this node.
+const LAST_REFUSED: Duration = Duration::from_secs(2);
+
 /// Starts the tasks: one that accepts, and one for each member that this one dials. Of two members
 /// the later one in the list dials, so that there is one connection.
 pub(crate) fn spawn(
     tasks: &mut JoinSet<()>,
-    shared: &Arc<Shared>,
+    driver: &Arc<Driver>,
     config: &Config,
     me: usize,
-    listener: Option<TcpListener>,
+    transport: &Transport,
+    acceptor: Option<Acceptor>,
 ) {
-    if let Some(listener) = listener {
-        tasks.spawn(accept(Arc::clone(shared), listener));
+    if let Some(acceptor) = acceptor {
+        tasks.spawn(accept(Arc::clone(driver), acceptor));
     }
-    for (place, member) in config.members[..me].iter().enumerate() {
-        let peer = Member(u32::try_from(place).unwrap_or(u32::MAX));
-        tasks.spawn(dial(Arc::clone(shared), peer, member.address.clone()));
+    for (index, member) in config.members[..me].iter().enumerate() {
+        let peer = Member(u32::try_from(index).unwrap_or(u32::MAX));
+        tasks.spawn(dial(Arc::clone(driver), transport.clone(), peer, member.address.clone()));
     }
 }
 
-async fn accept(shared: Arc<Shared>, listener: TcpListener) {
-    let mut guests = JoinSet::new();
+async fn accept(driver: Arc<Driver>, acceptor: Acceptor) {
+    let mut connections = JoinSet::new();
+    let refusals = Arc::new(Mutex::new(RefusalLog::default()));
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, from)) => {
-                    let shared = Arc::clone(&shared);
-                    guests.spawn(async move {
-                        if let Err(error) = welcome(&shared, stream).await {
-                            tracing::warn!("a connection from {from} is refused: {error}");
+            accepted = acceptor.accept() => match accepted {
+                Ok((incoming, from)) => {
+                    let (driver, refusals) = (Arc::clone(&driver), Arc::clone(&refusals));
+                    connections.spawn(async move {
+                        let Err(error) = welcome(&driver, incoming).await else { return };
+                        let mut refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
+                        if let Some(line) = refusals.line(now(), from, &error.to_string()) {
+                            tracing::warn!("{line}");
                         }
                     });
                 }
@@ -55,110 +71,217 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
                     sleep(LAST_PAUSE).await;
                 }
             },
-            Some(_) = guests.join_next() => {}
+            Some(_) = connections.join_next() => {}
         }
     }
 }
 
-async fn welcome(shared: &Arc<Shared>, mut stream: TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let (hello, rest) = timeout(GREETING, read_hello(&mut stream)).await??;
-    let ours = shared.call(|core, _| {
-        let known = hello.from.index() < shared.names().len() && hello.from != core.brain.me();
-        known.then(|| core.brain.hello(hello.from))
-    });
-    // A stranger gets no answer; the greeting below says what is wrong with it.
-    if let Some(ours) = ours {
-        stream.write_all(&ours).await?;
+async fn welcome(driver: &Arc<Driver>, incoming: Incoming) -> Result<(), Ended> {
+    let mut stream = timeout(GREETING, incoming.establish()).await??;
+    let mut bytes = Vec::new();
+    timeout(GREETING, read_magic(&mut stream, &mut bytes)).await??;
+    if let Some(consensus) = driver.consensus.get().filter(|_| bytes.starts_with(control::MAGIC)) {
+        let served = control::serve(consensus, stream, bytes).await;
+        return served.map_err(|error| Ended::Failed(error.to_string()));
     }
-    converse(shared, stream, &hello, &rest).await
+    let (hello, rest) = timeout(GREETING, read_hello(&mut stream, bytes)).await??;
+    stream.check_member(&driver.name(hello.from))?;
+    converse(driver, stream, &hello, &rest, Side::Accepts).await
 }
 
-async fn dial(shared: Arc<Shared>, peer: Member, address: String) {
+/// Reads the bytes that tell the kind of a connection.
+async fn read_magic(stream: &mut Stream, bytes: &mut Vec<u8>) -> Result<(), Ended> {
+    while bytes.len() < control::MAGIC.len() {
+        if stream.read_buf(bytes).await? == 0 {
+            return Err(Ended::Failed("it closed the connection before its hello".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+async fn dial(driver: Arc<Driver>, transport: Transport, peer: Member, address: String) {
     let mut pause = FIRST_PAUSE;
     let mut last_error = String::new();
     loop {
-        match connect(&shared, peer, &address).await {
-            Ok(()) => pause = FIRST_PAUSE,
+        match connect(&driver, &transport, peer, &address).await {
+            Ok(()) => {
+                pause = FIRST_PAUSE;
+                last_error.clear();
+            }
+            Err(Ended::Refused(HelloRefused::Outdated { known })) => {
+                // Another process has run as this member since this one started.
+                return driver.outdated(known);
+            }
+            Err(Ended::Refused(why)) => {
+                driver.call(|core, now| core.protocol.refused(now, peer, &why));
+                // The protocol logs a conflict.
+                let conflict = matches!(why, HelloRefused::Conflict { .. });
+                log_once(&driver, peer, &address, &why, &mut last_error, conflict);
+                pause = (pause * 2).min(LAST_REFUSED);
+            }
             Err(error) => {
-                // Said once, not at every attempt.
-                let text = error.to_string();
-                if text != last_error {
-                    let name = shared.name(peer);
-                    tracing::info!("member {name} at {address} cannot be reached: {text}");
-                    last_error = text;
-                }
-                pause = (pause * 2).min(LAST_PAUSE);
+                log_once(&driver, peer, &address, &error, &mut last_error, false);
+                let conflict = matches!(error, Ended::Rejected(_));
+                pause = (pause * 2).min(if conflict { LAST_REFUSED } else { LAST_PAUSE });
             }
         }
         sleep(pause).await;
     }
 }
 
-/// Connects and stays until the connection is over.
-async fn connect(shared: &Arc<Shared>, peer: Member, address: &str) -> io::Result<()> {
-    let mut stream = timeout(GREETING, TcpStream::connect(address)).await??;
-    stream.set_nodelay(true)?;
-    let ours = shared.call(|core, _| core.brain.hello(peer));
-    stream.write_all(&ours).await?;
-    let (hello, rest) = timeout(GREETING, read_hello(&mut stream)).await??;
-    if hello.from != peer {
-        let (there, wanted) = (shared.name(hello.from), shared.name(peer));
-        return Err(io::Error::other(format!("{there} answers where {wanted} should")));
+/// Logs an error that differs from the last one.
+fn log_once(
+    driver: &Driver,
+    peer: Member,
+    address: &str,
+    error: &impl ToString,
+    last_error: &mut String,
+    is_logged: bool,
+) {
+    let text = error.to_string();
+    if text != *last_error && !is_logged {
+        let name = driver.name(peer);
+        tracing::info!("member {name} at {address} cannot be reached: {text}");
     }
-    converse(shared, stream, &hello, &rest).await
+    *last_error = text;
 }
 
-/// The other's hello, and what has arrived behind it.
-async fn read_hello(stream: &mut TcpStream) -> io::Result<(Hello, Vec<u8>)> {
-    let mut bytes = Vec::new();
-    loop {
-        if stream.read_buf(&mut bytes).await? == 0 {
-            return Err(io::Error::other("it says no hello, so it has refused ours"));
+/// Connects and stays until the connection is over.
+async fn connect(
+    driver: &Arc<Driver>,
+    transport: &Transport,
+    peer: Member,
+    address: &str,
+) -> Result<(), Ended> {
+    let mut stream = timeout(GREETING, transport.dial(address)).await??;
+    stream.check_member(&driver.name(peer))?;
+    let ours = driver.call(|core, _| core.protocol.hello(peer));
+    stream.write_all(&ours).await?;
+    let (hello, rest) = timeout(GREETING, read_hello(&mut stream, Vec::new())).await??;
+    if hello.from != peer {
+        let (there, wanted) = (driver.name(hello.from), driver.name(peer));
+        return Err(Ended::Failed(format!(
+            "member {there} answers at the address of member {wanted}"
+        )));
+    }
+    converse(driver, stream, &hello, &rest, Side::Dials).await
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    /// An error of the transport, or bytes that are not a hello.
+    #[error("{0}")]
+    Failed(String),
+    /// The other side refuses this node's hello.
+    #[error(transparent)]
+    Refused(#[from] HelloRefused),
+    /// This node refuses the other side's hello.
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<Elapsed> for Ended {
+    fn from(error: Elapsed) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<WireError> for Ended {
+    fn from(error: WireError) -> Self {
+        match error {
+            WireError::Refused(why) => Self::Refused(why),
+            other => Self::Failed(other.to_string()),
         }
-        if let Some((hello, length)) = Hello::decode(&bytes).map_err(io::Error::other)? {
+    }
+}
+
+/// The other side's hello, and the bytes behind it.
+async fn read_hello(stream: &mut Stream, mut bytes: Vec<u8>) -> Result<(Hello, Vec<u8>), Ended> {
+    loop {
+        if let Some((hello, length)) = Hello::decode(&bytes)? {
             bytes.drain(..length);
             return Ok((hello, bytes));
         }
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Err(Ended::Failed("it closed the connection before its hello".to_owned()));
+        }
     }
+}
+
+/// An end of a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Side {
+    /// This side sent its hello first.
+    Dials,
+    /// This side answers a hello.
+    Accepts,
 }
 
 /// Carries bytes both ways until the connection is over.
 async fn converse(
-    shared: &Arc<Shared>,
-    stream: TcpStream,
+    driver: &Arc<Driver>,
+    stream: Stream,
     hello: &Hello,
     rest: &[u8],
-) -> io::Result<()> {
+    side: Side,
+) -> Result<(), Ended> {
     let (reader, writer) = stream.into_split();
-    let connected = shared.call(|core, now| {
+    let mut unused = Some(writer);
+    let connected = driver.call(|core, now| {
         let connection = core.new_connection();
-        let peer = core.brain.connected(now, connection, hello)?;
-        let line = Arc::new(Line::new(peer, connection, writer));
-        core.connect(peer, connection, &line);
-        core.brain.received(now, peer, connection, rest);
-        Ok((peer, connection, line))
+        let peer = core.protocol.connected(now, connection, hello).map_err(|rejected| {
+            let answer = rejected.answer(core.address_of(hello.from));
+            (rejected, answer)
+        })?;
+        // Made now, since `connected` may have started the link anew.
+        let first = if side == Side::Accepts { core.protocol.hello(peer) } else { Vec::new() };
+        let writer = unused.take().expect("used once");
+        let writer = Arc::new(Writer::new(peer, connection, writer, first));
+        core.connect(peer, connection, &writer);
+        core.protocol.received(now, peer, connection, rest);
+        Ok((peer, connection, writer))
     });
-    let (peer, connection, line) =
-        connected.map_err(|rejected: mutua_brain::Rejected| io::Error::other(rejected))?;
-    let result = tokio::select! {
-        result = read(shared, reader, peer, connection) => result,
-        result = line.keep_writing(shared) => result,
-        () = line.close.notified() => Ok(()),
+    let (peer, connection, writer) = match connected {
+        Ok(connected) => connected,
+        Err((rejected, answer)) => {
+            if let Some(mut writer) = unused.filter(|_| side == Side::Accepts) {
+                // The other side may have closed the connection already.
+                let _ = timeout(GREETING, writer.write_all(&answer)).await;
+            }
+            return Err(rejected.into());
+        }
     };
-    shared.call(|core, now| {
-        core.brain.disconnected(now, peer, connection);
+    let result = tokio::select! {
+        result = read(driver, reader, peer, connection) => result,
+        result = writer.keep_writing(driver) => result,
+        () = writer.close.notified() => Ok(()),
+    };
+    driver.call(|core, now| {
+        // The system closes the connections of a process that ends.
+        match result.as_ref().map_err(io::Error::kind) {
+            Ok(()) | Err(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
+                core.protocol.disconnected(now, peer, connection);
+            }
+            Err(_) => core.protocol.broken(now, peer, connection),
+        }
         core.end_connection(peer, connection);
     });
     if let Err(error) = result {
-        tracing::info!("the connection to member {} broke: {error}", shared.name(peer));
+        tracing::info!("the connection to member {} broke: {error}", driver.name(peer));
     }
     Ok(())
 }
 
 async fn read(
-    shared: &Arc<Shared>,
-    mut reader: OwnedReadHalf,
+    driver: &Arc<Driver>,
+    mut reader: ReadHalf,
     peer: Member,
     connection: Connection,
 ) -> io::Result<()> {
@@ -169,6 +292,6 @@ async fn read(
             return Ok(());
         }
         let bytes = &buffer[..length];
-        shared.call(|core, now| core.brain.received(now, peer, connection, bytes));
+        driver.call(|core, now| core.protocol.received(now, peer, connection, bytes));
     }
 }

@@ -1,4 +1,4 @@
-//! Writing what happens to a lock to a file.
+//! Writes the trace of a lock to a file.
 
 use std::{
     fs::File,
@@ -7,32 +7,32 @@ use std::{
     sync::mpsc::{Receiver, channel},
 };
 
-use mutua_brain::TraceLine;
+use mutua_protocol::TraceLine;
 use mutua_trace::{WriteError, Writer};
 use tokio::task::JoinSet;
 
-use crate::{StartError, shared::Shared};
+use crate::{StartError, driver::Driver};
 
-/// What to write down, and where.
+/// The trace to write.
 #[derive(Clone, Debug)]
 pub struct TraceConfig {
-    /// The file; what it held is lost.
+    /// The file; its content is replaced.
     pub file: PathBuf,
-    /// Which lock; without one, the first that is used.
+    /// The name of the lock; without one, the first that is used.
     pub lock: Option<Vec<u8>>,
 }
 
 /// Begins to write; ends with the node.
 pub(crate) fn spawn(
     tasks: &mut JoinSet<()>,
-    shared: &std::sync::Arc<Shared>,
+    driver: &std::sync::Arc<Driver>,
     config: &TraceConfig,
 ) -> Result<(), StartError> {
     let path = config.file.clone();
     let file =
         File::create(&path).map_err(|error| StartError::Trace { path: path.clone(), error })?;
     let (sender, lines) = channel();
-    shared.call(|core, _| core.trace(config.lock.as_deref(), sender));
+    driver.call(|core, _| core.trace(config.lock.as_deref(), sender));
     tasks.spawn_blocking(move || {
         if let Err(error) = write(file, &lines) {
             tracing::warn!("{}: {error}; the trace ends here", path.display());

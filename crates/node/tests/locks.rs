@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deposits_of_all_nodes_add_up_with_every_algorithm() {
     for about in usable() {
-        let (_place, nodes) = start(3, &[Rule::new("*", about.name)]).await;
+        let (_directory, nodes) = start(3, &[Rule::new("*", about.name)]).await;
         let account = Arc::new(AtomicU64::new(0));
         let last_fence = Arc::new(AtomicU64::new(0));
         let mut tasks = JoinSet::new();
@@ -27,10 +27,11 @@ async fn deposits_of_all_nodes_add_up_with_every_algorithm() {
                 let last_fence = Arc::clone(&last_fence);
                 tasks.spawn(async move {
                     for _ in 0..5 {
-                        let guard = lock.acquire().await.expect("inside");
-                        let fence = guard.fence().number();
+                        let guard = lock.acquire().await.expect("a guard");
+                        let fence = guard.fencing_token().number();
                         assert!(last_fence.swap(fence, Ordering::SeqCst) < fence);
-                        // Read, let others run, write: lost if anybody else is inside.
+                        // Read, let others run, write: an update is lost if another client holds
+                        // the lock too.
                         let balance = account.load(Ordering::SeqCst);
                         tokio::task::yield_now().await;
                         account.store(balance + 1, Ordering::SeqCst);
@@ -46,18 +47,18 @@ async fn deposits_of_all_nodes_add_up_with_every_algorithm() {
 }
 
 #[tokio::test]
-async fn ten_thousand_waiters_are_served_in_order_and_nothing_is_lost() {
-    let place = tempfile::tempdir().expect("a directory");
-    let node = Node::start(Config::alone(place.path())).await.expect("a node");
+async fn ten_thousand_waiters_are_served_in_order() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let node = Node::start(Config::alone(directory.path())).await.expect("a node");
     let lock = node.lock("queue");
-    let first = lock.acquire().await.expect("inside");
+    let first = lock.acquire().await.expect("a guard");
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = JoinSet::new();
     for number in 0..10_000 {
         let (lock, order) = (lock.clone(), Arc::clone(&order));
         tasks.spawn(async move {
-            let guard = lock.acquire().await.expect("inside");
-            order.lock().expect("no panic").push((number, guard.fence()));
+            let guard = lock.acquire().await.expect("a guard");
+            order.lock().expect("no panic").push((number, guard.fencing_token()));
         });
         // On one thread: it runs until it waits.
         tokio::task::yield_now().await;
@@ -71,34 +72,34 @@ async fn ten_thousand_waiters_are_served_in_order_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn who_gives_up_leaves_the_queue_and_the_next_one_gets_in() {
-    let (_place, nodes) = start(2, &[]).await;
+async fn a_waiter_that_gives_up_leaves_the_queue_and_the_next_one_is_granted() {
+    let (_directory, nodes) = start(2, &[]).await;
     let locks: Vec<_> = nodes.iter().map(|node| node.lock("l")).collect();
-    let guard = locks[0].acquire().await.expect("inside");
+    let guard = locks[0].acquire().await.expect("a guard");
     let soon = Duration::from_millis(30);
     assert_eq!(locks[1].acquire_within(soon).await.err(), Some(AcquireError::TimedOut));
     assert_eq!(locks[0].acquire_within(soon).await.err(), Some(AcquireError::TimedOut));
     assert_eq!(nodes[0].status().waiting + nodes[1].status().waiting, 0);
     drop(guard);
-    // The request of node 1 cannot be taken back; what it is granted is passed on.
+    // The request of node 1 cannot be taken back; its grant is passed on.
     for lock in [&locks[0], &locks[1], &locks[0]] {
-        drop(lock.acquire().await.expect("inside"));
+        drop(lock.acquire().await.expect("a guard"));
     }
 }
 
 #[tokio::test]
-async fn trying_says_busy_and_an_unreachable_member_is_another_thing() {
-    let (_place, mut nodes) = start(3, &[]).await;
+async fn a_try_is_refused_as_busy_and_otherwise_for_an_unreachable_member() {
+    let (_directory, mut nodes) = start(3, &[]).await;
     let locks: Vec<_> = nodes.iter().map(|node| node.lock("l")).collect();
-    let guard = locks[0].acquire().await.expect("inside");
+    let guard = locks[0].acquire().await.expect("a guard");
     for lock in &locks {
         assert_eq!(lock.try_acquire().await.err(), Some(AcquireError::Busy));
     }
     drop(guard);
     for lock in &locks {
-        drop(lock.try_acquire().await.expect("nobody is inside"));
+        drop(lock.try_acquire().await.expect("not held"));
     }
-    let guard = locks[2].acquire().await.expect("inside");
+    let guard = locks[2].acquire().await.expect("a guard");
     nodes.remove(1).stop().await;
     while nodes[0].status().members[1].up {
         tokio::task::yield_now().await;
@@ -106,39 +107,39 @@ async fn trying_says_busy_and_an_unreachable_member_is_another_thing() {
     let refused = locks[0].try_acquire().await.err();
     let unreachable = matches!(&refused, Some(AcquireError::Unreachable(name)) if name == "n1");
     assert!(unreachable || matches!(refused, Some(AcquireError::NoView(_))), "{refused:?}");
-    assert!(guard.is_good(), "who is inside stays inside");
+    assert!(guard.is_good(), "a holder keeps its lock");
 }
 
 #[tokio::test]
-async fn a_restarted_member_is_taken_in_again_and_fences_grow() {
-    let place = tempfile::tempdir().expect("a directory");
+async fn a_restarted_member_rejoins_and_fencing_tokens_grow() {
+    let directory = tempfile::tempdir().expect("a directory");
     let members = members(3);
     let mut nodes = Vec::new();
     for me in 0..3 {
-        nodes.push(Node::start(config(&place, &members, me, &[])).await.expect("a node"));
+        nodes.push(Node::start(config(&directory, &members, me, &[])).await.expect("a node"));
     }
     let lock = nodes[0].lock("l");
-    let held = nodes[0].lock("held").acquire().await.expect("inside");
-    let before = lock.acquire().await.expect("inside").fence();
-    // Whatever was granted by the node that goes is lost with it.
-    let lost = nodes[2].lock("other").acquire().await.expect("inside");
+    let held = nodes[0].lock("held").acquire().await.expect("a guard");
+    let before = lock.acquire().await.expect("a guard").fencing_token();
+    // The locks of a node that stops are lost.
+    let lost = nodes[2].lock("other").acquire().await.expect("a guard");
     nodes.remove(2).stop().await;
     lost.lost().await;
     assert!(!lost.is_good());
     drop(lost);
-    nodes.push(Node::start(config(&place, &members, 2, &[])).await.expect("a node"));
-    let after = nodes[2].lock("l").acquire().await.expect("inside").fence();
+    nodes.push(Node::start(config(&directory, &members, 2, &[])).await.expect("a node"));
+    let after = nodes[2].lock("l").acquire().await.expect("a guard").fencing_token();
     assert!(after > before && after.0.epoch() > before.0.epoch(), "{after} after {before}");
     assert!(held.is_good());
     let wait = Duration::from_millis(50);
     assert!(nodes[1].lock("held").acquire_within(wait).await.is_err());
     assert!(held.release());
-    drop(nodes[1].lock("held").acquire().await.expect("inside"));
+    drop(nodes[1].lock("held").acquire().await.expect("a guard"));
 }
 
 #[tokio::test]
 async fn any_bytes_are_a_name_and_names_do_not_touch_each_other() {
-    let (_place, nodes) = start(2, &[]).await;
+    let (_directory, nodes) = start(2, &[]).await;
     let mut long = vec![b'x'; MAX_NAME];
     let mut names = vec![vec![], vec![0], vec![0, 0xff], b"a".to_vec(), b"a/b".to_vec()];
     names.push(b"A".to_vec());
@@ -147,17 +148,17 @@ async fn any_bytes_are_a_name_and_names_do_not_touch_each_other() {
     names.push(long);
     let mut guards = Vec::new();
     for name in &names {
-        guards.push(nodes[0].lock(name).acquire().await.expect("inside"));
+        guards.push(nodes[0].lock(name).acquire().await.expect("a guard"));
         assert_eq!(guards.last().expect("just now").name(), name);
     }
     for name in &names {
         assert_eq!(nodes[1].lock(name).try_acquire().await.err(), Some(AcquireError::Busy));
     }
-    // Each is left by itself.
+    // Each is released by itself.
     while let Some(guard) = guards.pop() {
         let name = guard.name().to_owned();
         drop(guard);
-        drop(nodes[1].lock(&name).acquire().await.expect("inside"));
+        drop(nodes[1].lock(&name).acquire().await.expect("a guard"));
         for guard in &guards {
             let busy = nodes[1].lock(guard.name()).try_acquire().await.err();
             assert_eq!(busy, Some(AcquireError::Busy));
@@ -167,15 +168,15 @@ async fn any_bytes_are_a_name_and_names_do_not_touch_each_other() {
 
 #[tokio::test]
 #[should_panic(expected = "a name has at most 4096 bytes, this one 4097")]
-async fn a_name_that_is_too_long_is_a_mistake_of_the_caller() {
-    let place = tempfile::tempdir().expect("a directory");
-    let node = Node::start(Config::alone(place.path())).await.expect("a node");
+async fn a_name_that_is_too_long_panics() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let node = Node::start(Config::alone(directory.path())).await.expect("a node");
     node.lock(vec![0; MAX_NAME + 1]);
 }
 
 #[tokio::test]
-async fn a_try_that_is_dropped_leaves_nothing_behind() {
-    let (_place, nodes) = start(3, &[]).await;
+async fn a_try_that_is_dropped_leaves_no_state() {
+    let (_directory, nodes) = start(3, &[]).await;
     for polls in 0..40 {
         for node in &nodes {
             let lock = node.lock("l");
@@ -184,7 +185,7 @@ async fn a_try_that_is_dropped_leaves_nothing_behind() {
                 tokio::select! {
                     biased;
                     guard = &mut trying => {
-                        drop(guard.expect("nobody else wants it"));
+                        drop(guard.expect("no other client wants it"));
                         break;
                     }
                     () = tokio::task::yield_now() => {}
@@ -194,32 +195,32 @@ async fn a_try_that_is_dropped_leaves_nothing_behind() {
         let waiting: usize = nodes.iter().map(|node| node.status().waiting).sum();
         assert_eq!(waiting, 0);
         for node in &nodes {
-            drop(node.lock("l").acquire().await.expect("inside"));
+            drop(node.lock("l").acquire().await.expect("a guard"));
         }
     }
 }
 
 #[tokio::test]
-async fn a_good_guard_is_never_said_to_be_lost_and_one_of_a_node_that_ends_is() {
-    let place = tempfile::tempdir().expect("a directory");
+async fn a_guard_is_lost_when_its_node_stops_and_not_before() {
+    let directory = tempfile::tempdir().expect("a directory");
     let members = members(3);
     let mut nodes = Vec::new();
     for me in 0..3 {
-        nodes.push(Node::start(config(&place, &members, me, &[])).await.expect("a node"));
+        nodes.push(Node::start(config(&directory, &members, me, &[])).await.expect("a node"));
     }
-    let guard = Arc::new(nodes[0].lock("held").acquire().await.expect("inside"));
+    let guard = Arc::new(nodes[0].lock("held").acquire().await.expect("a guard"));
     let watched = Arc::clone(&guard);
     let watch = tokio::spawn(async move { watched.lost().await });
-    // Views end and begin, by the loss of a member and by its return.
+    // Views end and begin, as a member stops and restarts.
     for _ in 0..2 {
         nodes.pop().expect("three").stop().await;
-        let gone = |node: &Node| node.status().epoch.is_none();
-        while !gone(&nodes[0]) || !gone(&nodes[1]) {
+        let is_apart = |node: &Node| node.status().epoch.is_none();
+        while !is_apart(&nodes[0]) || !is_apart(&nodes[1]) {
             tokio::task::yield_now().await;
         }
         assert!(guard.is_good() && !watch.is_finished());
-        nodes.push(Node::start(config(&place, &members, 2, &[])).await.expect("a node"));
-        drop(nodes[2].lock("other").acquire().await.expect("inside"));
+        nodes.push(Node::start(config(&directory, &members, 2, &[])).await.expect("a node"));
+        drop(nodes[2].lock("other").acquire().await.expect("a guard"));
         assert_eq!(nodes[2].lock("held").try_acquire().await.err(), Some(AcquireError::Busy));
         assert!(guard.is_good() && !watch.is_finished());
     }
@@ -231,38 +232,114 @@ async fn a_good_guard_is_never_said_to_be_lost_and_one_of_a_node_that_ends_is() 
 
 #[tokio::test]
 async fn a_node_whose_epoch_cannot_be_written_any_more_stops_and_grants_nothing_in_it() {
-    let place = tempfile::tempdir().expect("a directory");
+    let directory = tempfile::tempdir().expect("a directory");
     let members = members(2);
-    let one = Node::start(config(&place, &members, 0, &[])).await.expect("a node");
-    let other = Node::start(config(&place, &members, 1, &[])).await.expect("a node");
-    let guard = one.lock("held").acquire().await.expect("inside");
-    let epoch = guard.fence().0.epoch();
-    // Its directory is gone, so that nothing can be written there, whoever runs this.
-    std::fs::remove_dir_all(place.path().join(&members[0].name)).expect("removed");
+    let one = Node::start(config(&directory, &members, 0, &[])).await.expect("a node");
+    let other = Node::start(config(&directory, &members, 1, &[])).await.expect("a node");
+    let guard = one.lock("held").acquire().await.expect("a guard");
+    let epoch = guard.fencing_token().0.epoch();
+    // Without its directory nothing can be written, whichever user runs this. A file may come while
+    // it is being removed.
+    let data = directory.path().join(&members[0].name);
+    while data.exists() {
+        let _ = std::fs::remove_dir_all(&data);
+    }
     other.stop().await;
-    let other = Node::start(config(&place, &members, 1, &[])).await.expect("a node");
+    let other = Node::start(config(&directory, &members, 1, &[])).await.expect("a node");
     // The next view needs a new epoch on both disks.
     guard.lost().await;
     let why = one.lock("l").acquire().await.err();
-    let said =
+    let stopped =
         matches!(&why, Some(AcquireError::Stopped(why)) if why.contains("cannot be written"));
-    assert!(said, "{why:?}");
-    assert!(one.status().stopped.is_some_and(|why| why.contains("cannot be written")));
+    assert!(stopped, "{why:?}");
+    assert!(one.status().suspended.is_some_and(|why| why.contains("cannot be written")));
     assert_eq!(one.lock_status("l").map(|lock| lock.counts.entries), None);
-    assert_eq!(one.status().entries, 1, "the one that was let in before");
-    // The other one cannot go on alone.
+    assert_eq!(one.status().grants, 1, "the one that was granted before");
+    // The other node grants nothing alone.
     let soon = Duration::from_millis(50);
     let refused = other.lock("held").acquire_within(soon).await.err();
     assert_eq!(refused, Some(AcquireError::TimedOut));
-    assert!(epoch > 0 && other.status().entries == 0);
+    assert!(epoch > 0 && other.status().grants == 0);
 }
 
 #[tokio::test]
-async fn a_node_that_others_could_reach_is_refused_unless_it_is_meant() {
-    let place = tempfile::tempdir().expect("a directory");
+async fn the_others_go_on_when_a_member_is_lost_and_it_rejoins() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let members = members(3);
+    let start = |me| Node::start(config(&directory, &members, me, &[]));
+    let mut nodes = Vec::new();
+    for me in 0..3 {
+        nodes.push(start(me).await.expect("a node"));
+    }
+    let held = nodes[0].lock("held").acquire().await.expect("a guard");
+    let lost = nodes[2].lock("lost").acquire().await.expect("a guard");
+    let first = lost.fencing_token();
+    nodes.pop().expect("three").stop().await;
+    assert!(!lost.is_good());
+    // What the lost member held is free, and what another one holds is not disturbed.
+    let next = nodes[1].lock("lost").acquire().await.expect("a guard");
+    assert!(next.fencing_token() > first);
+    assert!(held.is_good());
+    assert_eq!(nodes[1].lock("held").try_acquire().await.err(), Some(AcquireError::Busy));
+    nodes.push(start(2).await.expect("a node"));
+    nodes[2].ready().await;
+    assert_eq!(nodes[2].lock("lost").try_acquire().await.err(), Some(AcquireError::Busy));
+    drop(next);
+    drop(nodes[2].lock("lost").acquire().await.expect("a guard"));
+    assert!(held.is_good());
+}
+
+#[tokio::test]
+async fn a_member_without_a_majority_loses_its_guards_and_grants_nothing() {
+    let (_directory, mut nodes) = start(3, &[]).await;
+    let guard = nodes[0].lock("held").acquire().await.expect("a guard");
+    nodes.pop().expect("three").stop().await;
+    nodes.pop().expect("two").stop().await;
+    guard.lost().await;
+    assert!(!guard.is_good());
+    let refused = nodes[0].lock("other").acquire_within(Duration::from_millis(50)).await.err();
+    assert_eq!(refused, Some(AcquireError::TimedOut));
+    assert!(nodes[0].status().suspended.is_some());
+}
+
+#[tokio::test]
+async fn a_data_directory_of_a_cluster_with_other_members_is_refused() {
+    let (directory, nodes) = start(2, &[]).await;
+    for node in nodes {
+        node.stop().await;
+    }
+    let refused = Node::start(config(&directory, &members(3), 0, &[])).await.err();
+    let text = refused.map(|error| error.to_string()).unwrap_or_default();
+    assert!(text.contains("has the members n0, n1, and the configuration lists"), "{text}");
+}
+
+#[tokio::test]
+async fn a_member_whose_directory_is_lost_stays_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let members = members(3);
+    let start = |me| Node::start(config(&directory, &members, me, &[]));
+    let mut nodes = Vec::new();
+    for me in 0..3 {
+        nodes.push(start(me).await.expect("a node"));
+        tokio::task::yield_now().await;
+    }
+    nodes[2].ready().await;
+    nodes.pop().expect("three").stop().await;
+    std::fs::remove_dir_all(directory.path().join("n2")).expect("removed");
+    let wiped = start(2).await.expect("a node");
+    while !wiped.status().suspended.is_some_and(|why| why.contains("is empty")) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(nodes[0].lock("l").acquire().await.expect("a guard"));
+    assert_eq!(wiped.status().epoch, None);
+}
+
+#[tokio::test]
+async fn a_node_that_other_machines_can_reach_is_refused_unless_insecure_is_set() {
+    let directory = tempfile::tempdir().expect("a directory");
     let mut members = members(2);
     members[0].address = "0.0.0.0:0".to_owned();
-    let mut config = config(&place, &members, 0, &[]);
+    let mut config = config(&directory, &members, 0, &[]);
     let refused = Node::start(config.clone()).await.err();
     assert!(matches!(refused, Some(StartError::NotLoopback { .. })), "{refused:?}");
     config.insecure = true;
@@ -270,13 +347,33 @@ async fn a_node_that_others_could_reach_is_refused_unless_it_is_meant() {
 }
 
 #[tokio::test]
-async fn members_with_other_rules_do_not_speak() {
-    let place = tempfile::tempdir().expect("a directory");
+async fn members_with_different_rules_do_not_connect() {
+    let directory = tempfile::tempdir().expect("a directory");
     let members = members(2);
-    let one = Node::start(config(&place, &members, 0, &[])).await.expect("a node");
+    let one = Node::start(config(&directory, &members, 0, &[])).await.expect("a node");
     let rules = [Rule::new("*", "maekawa")];
-    let other = Node::start(config(&place, &members, 1, &rules)).await.expect("a node");
+    let other = Node::start(config(&directory, &members, 1, &rules)).await.expect("a node");
     let wait = Duration::from_millis(200);
     assert!(tokio::time::timeout(wait, one.ready()).await.is_err());
     assert!(!other.status().members[0].up);
+}
+
+#[tokio::test]
+async fn the_status_of_a_lock_shows_how_its_holder_and_its_waiters_describe_themselves() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let node = Node::start(Config::alone(directory.path())).await.expect("a node");
+    let lock = node.lock("l");
+    let guard = lock.owned_by("ann").acquire().await.expect("a guard");
+    let mut waiting = Box::pin(async { lock.owned_by("bob").acquire().await });
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("the lock is held"),
+        () = tokio::task::yield_now() => {}
+    }
+    let status = node.lock_status("l").expect("in use");
+    let holder = status.holder.expect("held");
+    assert_eq!(holder.owner.as_deref(), Some("ann"));
+    assert_eq!(holder.fence, guard.fencing_token().number());
+    let owners: Vec<_> = status.waiting.iter().map(|waiter| waiter.owner.as_deref()).collect();
+    assert_eq!(owners, [Some("bob")]);
 }

@@ -1,8 +1,8 @@
-//! Five nodes over real sockets send what the simulator counts: exactly for entries one at a time,
-//! and within 5 % when everybody always wants in. Counted by the nodes.
+//! Five nodes over real sockets send the messages that the simulator counts: exactly for entries
+//! one at a time, and within 5 % under saturation. The nodes count them.
 
 mod cluster;
-#[path = "../../brain/tests/simulated/mod.rs"]
+#[path = "../../protocol/tests/simulated/mod.rs"]
 mod simulated;
 
 use std::{
@@ -21,37 +21,37 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Stays that are long against what a message takes, so that everybody else waits in the meantime
-/// and it does not matter when each of their messages came. Who polls does so a few times a stay,
-/// at a pace that is long against the grain of a real timer, for which the latencies stand too.
-const REGIME: Regime = Regime { latency: (50, 1500), inside: 100_000, pace: 40_000, apart: 10_000 };
+/// Hold times that are long against the latency of a message, so that all other nodes wait
+/// meanwhile, whenever their messages came. A polling process sends a few times per hold, at a pace
+/// that is long against the resolution of a real timer, which the latencies include.
+const REGIME: Regime = Regime { latency: (50, 1500), hold: 100_000, pace: 40_000, apart: 10_000 };
 
 /// Entries into each lock, whole rounds of all nodes, and those that are not counted.
 const ENTRIES: u64 = 30;
 const WARM_UP: u64 = 5;
 
-/// Five nodes with a lock for every algorithm, called as it is. They acknowledge quickly, and
-/// nobody is given up, however busy the machine is.
+/// Five nodes with a lock for every algorithm, under the algorithm's name. They acknowledge
+/// quickly, and no link is taken for lost, however busy the machine is.
 async fn start() -> (TempDir, Vec<Node>) {
     let rules: Vec<_> = usable().map(|about| Rule::new(about.name, about.name)).collect();
-    let place = tempfile::tempdir().expect("a directory");
+    let directory = tempfile::tempdir().expect("a directory");
     let members = cluster::members(NODES);
     let mut nodes = Vec::new();
     for me in 0..NODES {
         let limits = Limits {
             heartbeat: Duration::from_millis(5),
             lost_after: Duration::from_secs(100),
-            forget_after: Duration::from_secs(10_000),
+            idle_after: Duration::from_secs(10_000),
             pace_wanted: Duration::from_micros(REGIME.pace),
             ..Limits::default()
         };
-        let config = Config { limits, ..cluster::config(&place, &members, me, &rules) };
+        let config = Config { limits, ..cluster::config(&directory, &members, me, &rules) };
         nodes.push(Node::start(config).await.expect("a node"));
     }
     for node in &nodes {
         node.ready().await;
     }
-    (place, nodes)
+    (directory, nodes)
 }
 
 /// All messages of all nodes about this lock so far.
@@ -66,32 +66,32 @@ fn home(nodes: &[Node], name: &str) -> u32 {
     lock.home.expect("a home").0
 }
 
-/// Waits until nothing is under way about this lock: every message was acknowledged, thus handled,
-/// after the last one of this lock was counted.
+/// Waits until no message about this lock is under way: every message was acknowledged, thus
+/// handled, after the last one of this lock was counted.
 async fn rest(nodes: &[Node], name: &str) {
     let mut count = total(nodes, name);
-    let mut missing: Vec<_> =
+    let mut unacknowledged: Vec<_> =
         (0..NODES).flat_map(|from| (0..NODES).map(move |to| (from, to))).collect();
-    let all = missing.clone();
-    while !missing.is_empty() {
+    let all = unacknowledged.clone();
+    while !unacknowledged.is_empty() {
         tokio::task::yield_now().await;
-        missing.retain(|&(from, to)| nodes[from].status().members[to].backlog > 0);
+        unacknowledged.retain(|&(from, to)| nodes[from].status().members[to].backlog > 0);
         let now = total(nodes, name);
         if now != count {
-            (count, missing) = (now, all.clone());
+            (count, unacknowledged) = (now, all.clone());
         }
     }
 }
 
 #[tokio::test]
 async fn entries_one_at_a_time_cost_exactly_what_the_simulator_counts() {
-    let (_place, nodes) = start().await;
+    let (_directory, nodes) = start().await;
     for about in usable() {
         let name = about.name;
         let mut counts = Vec::new();
         for node in SEQUENCE {
             let before = total(&nodes, name);
-            let guard = nodes[node].lock(name).acquire().await.expect("inside");
+            let guard = nodes[node].lock(name).acquire().await.expect("a guard");
             rest(&nodes, name).await;
             drop(guard);
             rest(&nodes, name).await;
@@ -102,7 +102,7 @@ async fn entries_one_at_a_time_cost_exactly_what_the_simulator_counts() {
     }
 }
 
-/// What was counted about one lock.
+/// The counts of one lock.
 #[derive(Debug, Default)]
 struct Tally {
     entries: AtomicU64,
@@ -110,26 +110,31 @@ struct Tally {
     messages: [AtomicU64; 2],
 }
 
-/// One client wants in again and again, at once after it has left. The first one stays inside until
-/// everybody waits.
-async fn want(lock: Lock, nodes: Arc<Vec<Node>>, tally: Arc<Tally>, mut gate: Receiver<bool>) {
+/// A client acquires again and again, at once after its release. The first one holds the lock until
+/// all wait.
+async fn acquire_repeatedly(
+    lock: Lock,
+    nodes: Arc<Vec<Node>>,
+    tally: Arc<Tally>,
+    mut gate: Receiver<bool>,
+) {
     let name = str::from_utf8(lock.name()).expect("an algorithm's name").to_owned();
     while tally.entries.load(Ordering::SeqCst) < WARM_UP + ENTRIES {
-        let guard = lock.acquire().await.expect("inside");
-        gate.wait_for(|&open| open).await.expect("it is opened");
-        tokio::time::sleep(Duration::from_micros(REGIME.inside)).await;
+        let guard = lock.acquire().await.expect("a guard");
+        gate.wait_for(|&open| open).await.expect("a gate");
+        tokio::time::sleep(Duration::from_micros(REGIME.hold)).await;
         let entries = tally.entries.fetch_add(1, Ordering::SeqCst) + 1;
-        // Counted from the end of a stay to the end of a stay, when all that belongs to it is sent.
-        if let Some(place) = [WARM_UP, WARM_UP + ENTRIES].iter().position(|&end| end == entries) {
-            tally.messages[place].store(total(&nodes, &name), Ordering::SeqCst);
+        // Counted from the end of a hold to the end of a hold, when all messages of it are sent.
+        if let Some(index) = [WARM_UP, WARM_UP + ENTRIES].iter().position(|&end| end == entries) {
+            tally.messages[index].store(total(&nodes, &name), Ordering::SeqCst);
         }
         drop(guard);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_everybody_wants_in_it_costs_what_the_simulator_counts_within_5_percent() {
-    let (_place, nodes) = start().await;
+async fn under_saturation_entries_cost_what_the_simulator_counts_within_5_percent() {
+    let (_directory, nodes) = start().await;
     let nodes = Arc::new(nodes);
     let tallies: Vec<_> = usable().map(|about| (about.name, Arc::new(Tally::default()))).collect();
     let (gate, open) = channel(false);
@@ -137,7 +142,7 @@ async fn when_everybody_wants_in_it_costs_what_the_simulator_counts_within_5_per
     for node in nodes.iter() {
         for (name, tally) in &tallies {
             let (nodes, tally) = (Arc::clone(&nodes), Arc::clone(tally));
-            tasks.spawn(want(node.lock(name), nodes, tally, open.clone()));
+            tasks.spawn(acquire_repeatedly(node.lock(name), nodes, tally, open.clone()));
         }
         // In the order of the list everywhere.
         for (name, _) in &tallies {
@@ -159,7 +164,7 @@ async fn when_everybody_wants_in_it_costs_what_the_simulator_counts_within_5_per
     }
 }
 
-/// Whether a client of this node waits or is inside.
+/// Whether a client of this node waits or holds.
 fn is_wanted(node: &Node, name: &str) -> bool {
     let wanted = |lock: LockStatus| lock.holder.is_some() || !lock.waiting.is_empty();
     node.lock_status(name).is_some_and(wanted)

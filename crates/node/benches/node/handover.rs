@@ -1,7 +1,7 @@
 //! Handing over between processes, against a bare ring of as many processes that pass one byte.
 //!
-//! Every process writes down when it got the lock or the byte, and when it let it go. Entering
-//! again is no hand-over, and is not counted.
+//! Every process prints when it got the lock or the byte, and when it released it. A re-entry is
+//! not a hand-over, and is not counted.
 
 use std::{
     io::{BufRead, BufReader, BufWriter, Write},
@@ -21,39 +21,43 @@ use tokio::{
 
 use super::reentry::{config, members};
 
-const PROCESSES: usize = 3;
+pub(crate) const PROCESSES: usize = 3;
 
-/// How long a run takes, and how long somebody is inside at a time.
+/// The length of a run, and the hold time.
 const RUN: Duration = Duration::from_millis(1500);
-const INSIDE: Duration = Duration::from_millis(120);
+pub(crate) const HOLD: Duration = Duration::from_millis(120);
 
-/// When somebody got it and when it let it go; since boot, in nanoseconds.
-type Turn = (u64, u64);
+/// When a process got it and when it released it; since boot, in nanoseconds.
+type Hold = (u64, u64);
 
-/// Taken in turns, so that what disturbs one disturbs the other; the median of each counts.
-const TURNS: usize = 5;
+/// Both are measured alternately, so that other load disturbs both; the median of each counts.
+const ROUNDS: usize = 5;
 
 pub(crate) fn measure() {
-    let (ours, theirs) = compare(Duration::ZERO, Run::per_second);
+    let (ours, theirs) = compare(["node", "ring"], Duration::ZERO, Run::per_second);
     println!(
-        "hand-over, {PROCESSES} processes, nothing done inside: {ours:.0} per second, bare ring \
+        "hand-over, {PROCESSES} processes, released at once: {ours:.0} per second, bare ring \
          {theirs:.0}, ratio {:.2} (at least 0.5)",
         ours / theirs
     );
-    let (ours, theirs) = compare(INSIDE, Run::median_delay_micros);
+    let (ours, theirs) = compare(["node", "ring"], HOLD, Run::median_delay_micros);
     println!(
-        "delay from leaving to the next one's entering, {} ms inside: {ours:.0} us, bare ring \
+        "delay from a release to the next grant, held for {} ms: {ours:.0} us, bare ring \
          {theirs:.0} us, ratio {:.2} (at most 2)",
-        INSIDE.as_millis(),
+        HOLD.as_millis(),
         ours / theirs
     );
 }
 
-fn compare(inside: Duration, figure: impl Fn(&Run) -> f64) -> (f64, f64) {
+pub(crate) fn compare(
+    [our_kind, their_kind]: [&str; 2],
+    hold_time: Duration,
+    figure: impl Fn(&Run) -> f64,
+) -> (f64, f64) {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..TURNS {
-        theirs.push(figure(&run("ring", inside)));
-        ours.push(figure(&run("node", inside)));
+    for _ in 0..ROUNDS {
+        theirs.push(figure(&run(their_kind, hold_time)));
+        ours.push(figure(&run(our_kind, hold_time)));
     }
     (median(ours), median(theirs))
 }
@@ -63,37 +67,40 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// All turns in order, each with the process that had it.
-struct Run(Vec<(Turn, usize)>);
+/// All holds in order, each with its process.
+pub(crate) struct Run(Vec<(Hold, usize)>);
 
 impl Run {
-    /// From one's turn to the turn of another.
-    fn handovers(&self) -> impl Iterator<Item = (Turn, Turn)> {
+    /// From one hold to that of another process.
+    fn handovers(&self) -> impl Iterator<Item = (Hold, Hold)> {
         let pairs = self.0.windows(2).filter(|pair| pair[0].1 != pair[1].1);
         pairs.map(|pair| (pair[0].0, pair[1].0))
     }
 
-    fn per_second(&self) -> f64 {
-        let (first, last) = (self.0.first().expect("turns"), self.0.last().expect("turns"));
+    pub(crate) fn per_second(&self) -> f64 {
+        let (first, last) = (self.0.first().expect("holds"), self.0.last().expect("holds"));
         self.handovers().count() as f64 / ((last.0.0 - first.0.0) as f64 / 1e9)
     }
 
-    fn median_delay_micros(&self) -> f64 {
+    pub(crate) fn median_delay_micros(&self) -> f64 {
         let delays = self.handovers().map(|(before, after)| after.0.saturating_sub(before.1));
         median(delays.map(|nanos| nanos as f64 / 1e3).collect())
     }
 }
 
-/// Runs one kind of child in several processes; their turns in order.
-fn run(kind: &str, inside: Duration) -> Run {
-    let place = tempfile::tempdir().expect("a directory");
+/// Runs one kind of child in several processes; returns their holds in order.
+fn run(kind: &str, hold_time: Duration) -> Run {
+    let directory = tempfile::tempdir().expect("a directory");
     let members = members(PROCESSES);
     let addresses: Vec<_> = members.iter().map(|member| member.address.as_str()).collect();
+    if kind == "node-tls" {
+        super::tls::make_certificates(directory.path(), &members);
+    }
     let mut children: Vec<Child> = (0..PROCESSES)
         .map(|me| {
             Command::new(std::env::current_exe().expect("this program"))
-                .args(["child", kind, &me.to_string(), &inside.as_millis().to_string()])
-                .arg(place.path())
+                .args(["child", kind, &me.to_string(), &hold_time.as_millis().to_string()])
+                .arg(directory.path())
                 .args(&addresses)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -112,28 +119,28 @@ fn run(kind: &str, inside: Duration) -> Run {
         assert_eq!(line, "ready\n");
     }
     for child in &mut children {
-        child.stdin.take().expect("its input").write_all(b"go\n").expect("told");
+        child.stdin.take().expect("its input").write_all(b"go\n").expect("started");
     }
-    // Read side by side: a child whose pipe is full would hold up the others.
+    // Read in parallel: a child whose pipe is full would hold up the others.
     let readers: Vec<_> =
-        outputs.into_iter().map(|output| std::thread::spawn(move || turns(output))).collect();
-    let mut turns = Vec::new();
+        outputs.into_iter().map(|output| std::thread::spawn(move || holds(output))).collect();
+    let mut holds = Vec::new();
     for (process, reader) in readers.into_iter().enumerate() {
-        turns.extend(reader.join().expect("its turns").into_iter().map(|turn| (turn, process)));
+        holds.extend(reader.join().expect("its holds").into_iter().map(|hold| (hold, process)));
     }
     for mut child in children {
         assert!(child.wait().expect("its end").success());
     }
-    turns.sort_unstable();
-    Run(turns)
+    holds.sort_unstable();
+    Run(holds)
 }
 
-fn turns(output: impl BufRead) -> Vec<Turn> {
-    let turn = |line: String| {
+fn holds(output: impl BufRead) -> Vec<Hold> {
+    let hold = |line: String| {
         let (got, left) = line.split_once(' ').expect("two times");
         (got.parse().expect("a time"), left.parse().expect("a time"))
     };
-    output.lines().map(|line| turn(line.expect("a line"))).collect()
+    output.lines().map(|line| hold(line.expect("a line"))).collect()
 }
 
 fn now() -> u64 {
@@ -144,28 +151,28 @@ fn now() -> u64 {
 fn wait_for_go() {
     println!("ready");
     let mut line = String::new();
-    std::io::stdin().read_line(&mut line).expect("told to go");
+    std::io::stdin().read_line(&mut line).expect("a line");
 }
 
-fn print(turns: &[Turn]) {
-    // In one piece: the others may still be at it.
+fn print(holds: &[Hold]) {
+    // In one piece: the others may still print.
     let mut out = BufWriter::new(std::io::stdout().lock());
-    for (got, left) in turns {
+    for (got, left) in holds {
         writeln!(out, "{got} {left}").expect("written");
     }
 }
 
-async fn stay_inside(inside: Duration) {
-    if !inside.is_zero() {
-        sleep(inside).await;
+async fn hold(hold_time: Duration) {
+    if !hold_time.is_zero() {
+        sleep(hold_time).await;
     }
 }
 
 /// Passes a byte round.
 pub(crate) fn ring_child(arguments: &[&str]) {
-    let (me, inside, _, addresses) = parse(arguments);
+    let (me, hold_time, _, addresses) = parse(arguments);
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let turns = runtime.block_on(async {
+    let holds = runtime.block_on(async {
         let listener = TcpListener::bind(addresses[me]).await.expect("its port");
         let next = addresses[(me + 1) % addresses.len()];
         let (mut to, (mut from, _)) =
@@ -174,7 +181,7 @@ pub(crate) fn ring_child(arguments: &[&str]) {
             stream.set_nodelay(true).expect("no delay");
         }
         wait_for_go();
-        let (mut turns, mut byte) = (Vec::new(), [0]);
+        let (mut holds, mut byte) = (Vec::new(), [0]);
         let end = now() + RUN.as_nanos() as u64;
         if me == 0 {
             to.write_all(&[1]).await.expect("sent");
@@ -182,21 +189,21 @@ pub(crate) fn ring_child(arguments: &[&str]) {
         loop {
             from.read_exact(&mut byte).await.expect("the byte");
             let got = now();
-            // The byte of the end goes round once and is not answered by who sent it.
+            // The last byte goes round once and is not answered by its sender.
             if byte == [0] {
                 if me != 0 {
                     to.write_all(&[0]).await.expect("sent");
                 }
-                return turns;
+                return holds;
             }
-            stay_inside(inside).await;
+            hold(hold_time).await;
             let left = now();
-            turns.push((got, left));
+            holds.push((got, left));
             let over = me == 0 && left > end;
             to.write_all(&[u8::from(!over)]).await.expect("sent");
         }
     });
-    print(&turns);
+    print(&holds);
 }
 
 async fn connect(address: &str) -> std::io::Result<TcpStream> {
@@ -208,21 +215,23 @@ async fn connect(address: &str) -> std::io::Result<TcpStream> {
     }
 }
 
-/// Wants the lock again and again.
-pub(crate) fn node_child(arguments: &[&str]) {
-    let (me, inside, place, addresses) = parse(arguments);
+/// Acquires the lock again and again.
+pub(crate) fn node_child(arguments: &[&str], with_tls: bool) {
+    let (me, hold_time, directory, addresses) = parse(arguments);
     let mut members = members(addresses.len());
     for (member, address) in members.iter_mut().zip(&addresses) {
         member.address = (*address).to_owned();
     }
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let node = Node::start(config(Path::new(place), &members, me)).await.expect("a node");
+        let mut config = config(Path::new(directory), &members, me);
+        config.tls = with_tls.then(|| super::tls::files(Path::new(directory), &members[me].name));
+        let node = Node::start(config).await.expect("a node");
         node.ready().await;
         let lock = node.lock("contended");
         wait_for_go();
-        let client = tokio::spawn(want_again_and_again(lock.clone(), inside));
-        print(&client.await.expect("its turns"));
+        let client = tokio::spawn(acquire_repeatedly(lock.clone(), hold_time));
+        print(&client.await.expect("its holds"));
         // The others may still need this node.
         drop(std::io::stdout().lock());
         let others = lock.acquire();
@@ -231,22 +240,22 @@ pub(crate) fn node_child(arguments: &[&str]) {
     });
 }
 
-async fn want_again_and_again(lock: Lock, inside: Duration) -> Vec<Turn> {
-    let mut turns = Vec::new();
+async fn acquire_repeatedly(lock: Lock, hold_time: Duration) -> Vec<Hold> {
+    let mut holds = Vec::new();
     let end = now() + RUN.as_nanos() as u64;
     while now() < end {
-        let guard = lock.acquire().await.expect("inside");
+        let guard = lock.acquire().await.expect("a guard");
         let got = now();
-        stay_inside(inside).await;
+        hold(hold_time).await;
         let left = now();
         drop(guard);
-        turns.push((got, left));
+        holds.push((got, left));
     }
-    turns
+    holds
 }
 
 fn parse<'a>(arguments: &[&'a str]) -> (usize, Duration, &'a str, Vec<&'a str>) {
-    let [me, inside, place, addresses @ ..] = arguments else { panic!("too few arguments") };
-    let inside = Duration::from_millis(inside.parse().expect("milliseconds"));
-    (me.parse().expect("a number"), inside, place, addresses.to_vec())
+    let [me, hold_time, directory, addresses @ ..] = arguments else { panic!("too few arguments") };
+    let hold_time = Duration::from_millis(hold_time.parse().expect("milliseconds"));
+    (me.parse().expect("a number"), hold_time, directory, addresses.to_vec())
 }

@@ -1,4 +1,4 @@
-//! What a node needs: for many names held at once, and when nobody wants anything.
+//! The memory and the processor time of a node: with many names held at once, and idle.
 
 use std::{
     fs,
@@ -22,10 +22,10 @@ pub(crate) fn measure() {
 }
 
 fn measure_idle(kind: &str) {
-    let place = tempfile::tempdir().expect("a directory");
+    let directory = tempfile::tempdir().expect("a directory");
     let members = members(3);
     let addresses: Vec<_> = members.iter().map(|member| member.address.as_str()).collect();
-    let path = place.path().to_str().expect("a plain path");
+    let path = directory.path().to_str().expect("a plain path");
     let children: Vec<_> = (0..3)
         .map(|me| {
             let me = me.to_string();
@@ -34,11 +34,11 @@ fn measure_idle(kind: &str) {
             spawn(&arguments)
         })
         .collect();
-    for (place, mut child) in children.into_iter().enumerate() {
+    for (index, mut child) in children.into_iter().enumerate() {
         let mut text = String::new();
-        child.stdout.take().expect("its output").read_to_string(&mut text).expect("its words");
+        child.stdout.take().expect("its output").read_to_string(&mut text).expect("its text");
         assert!(child.wait().expect("its end").success());
-        if place == 0 {
+        if index == 0 {
             println!("{}", text.trim());
         }
     }
@@ -63,8 +63,8 @@ fn spawn(arguments: &[&str]) -> std::process::Child {
 pub(crate) fn names_child() {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let place = tempfile::tempdir().expect("a directory");
-        let alone = Config::alone(place.path());
+        let directory = tempfile::tempdir().expect("a directory");
+        let alone = Config::alone(directory.path());
         let node = mutua_node::Node::start(alone).await.expect("a node");
         node.ready().await;
         let before = resident_mib();
@@ -72,19 +72,19 @@ pub(crate) fn names_child() {
         let mut guards = Vec::with_capacity(NAMES);
         for number in 0..NAMES {
             let lock = node.lock(format!("accounts/{number:08}"));
-            guards.push(lock.acquire().await.expect("inside"));
+            guards.push(lock.acquire().await.expect("a guard"));
         }
         let seconds = start.elapsed().as_secs_f64();
-        assert_eq!(node.status().inside, NAMES);
+        assert_eq!(node.status().held, NAMES);
         let after = resident_mib();
         drop(guards);
-        let place = tempfile::tempdir().expect("a directory");
-        let nodes = cluster(place.path(), 3).await;
+        let directory = tempfile::tempdir().expect("a directory");
+        let nodes = cluster(directory.path(), 3).await;
         let before_three = resident_mib();
         let mut guards = Vec::with_capacity(NAMES);
         for number in 0..NAMES {
             let lock = nodes[0].lock(format!("accounts/{number:08}"));
-            guards.push(lock.acquire().await.expect("inside"));
+            guards.push(lock.acquire().await.expect("a guard"));
         }
         println!(
             "{NAMES} names held at once: one node alone {after:.0} MiB in all ({:.0} more than \
@@ -97,10 +97,10 @@ pub(crate) fn names_child() {
     });
 }
 
-/// Runs one of three nodes, with nothing to do; or with a lock whose token goes round for ever, and
-/// that nobody wants any more.
+/// Runs one of three nodes, idle; or with a lock whose token goes round for ever, and that no
+/// client wants any more.
 pub(crate) fn idle_child(arguments: &[&str], ring: bool) {
-    let [me, place, addresses @ ..] = arguments else { panic!("too few arguments") };
+    let [me, directory, addresses @ ..] = arguments else { panic!("too few arguments") };
     let me: usize = me.parse().expect("a number");
     let mut members = members(addresses.len());
     for (member, address) in members.iter_mut().zip(addresses) {
@@ -108,20 +108,20 @@ pub(crate) fn idle_child(arguments: &[&str], ring: bool) {
     }
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let mut config = config(std::path::Path::new(place), &members, me);
+        let mut config = config(std::path::Path::new(directory), &members, me);
         config.rules.push(Rule::new("*", "le-lann"));
         let node = mutua_node::Node::start(config).await.expect("a node");
         node.ready().await;
         let lock = node.lock("ring");
         if ring {
-            drop(lock.acquire().await.expect("inside"));
+            drop(lock.acquire().await.expect("a guard"));
         }
         // A nudge lasts a second, and then it slows down.
         sleep(Duration::from_secs(4)).await;
         let (busy, lazy, start) = (busy_nanos(), node.status().lazy, Instant::now());
         sleep(IDLE).await;
         let share = (busy_nanos() - busy) as f64 / start.elapsed().as_nanos() as f64;
-        let what = if ring { "with a le-lann lock that nobody wants" } else { "with nothing" };
+        let what = if ring { "with a le-lann lock that no client wants" } else { "with nothing" };
         println!(
             "idle node of three {what}: {:.1} MiB (at most 20), {:.3} % of a core (at most 0.1), \
              {:.1} messages a second",

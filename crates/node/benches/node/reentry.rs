@@ -1,4 +1,4 @@
-//! Entering again where the token is, against an uncontended mutex of tokio's.
+//! Acquiring where the token is, against an uncontended mutex of tokio's.
 
 use std::{hint::black_box, time::Instant};
 
@@ -10,13 +10,13 @@ const ROUNDS: u32 = 300_000;
 pub(crate) fn measure() {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let place = tempfile::tempdir().expect("a directory");
-        let nodes = cluster(place.path(), 3).await;
+        let directory = tempfile::tempdir().expect("a directory");
+        let nodes = cluster(directory.path(), 3).await;
         let lock = nodes[0].lock("here");
-        drop(lock.acquire().await.expect("inside"));
+        drop(lock.acquire().await.expect("a guard"));
         let before = nodes[0].status().messages;
         let mutex = tokio::sync::Mutex::new(0_u64);
-        // The best of several, taken in turns: what disturbs one disturbs the other.
+        // The best of several alternate rounds: other load disturbs both.
         let (mut ours, mut theirs) = (f64::MAX, f64::MAX);
         for _ in 0..7 {
             let start = Instant::now();
@@ -26,8 +26,8 @@ pub(crate) fn measure() {
             theirs = theirs.min(nanos(start));
             let start = Instant::now();
             for _ in 0..ROUNDS {
-                let guard = lock.acquire().await.expect("inside");
-                black_box(guard.fence());
+                let guard = lock.acquire().await.expect("a guard");
+                black_box(guard.fencing_token());
             }
             ours = ours.min(nanos(start));
         }
@@ -45,12 +45,12 @@ fn nanos(start: Instant) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / f64::from(ROUNDS)
 }
 
-/// Nodes in this process that have met.
-pub(crate) async fn cluster(place: &std::path::Path, count: usize) -> Vec<Node> {
+/// Nodes in this process, in a view.
+pub(crate) async fn cluster(directory: &std::path::Path, count: usize) -> Vec<Node> {
     let members = members(count);
     let mut nodes = Vec::new();
     for me in 0..count {
-        nodes.push(Node::start(config(place, &members, me)).await.expect("a node"));
+        nodes.push(Node::start(config(directory, &members, me)).await.expect("a node"));
     }
     for node in &nodes {
         node.ready().await;
@@ -64,19 +64,19 @@ pub(crate) fn members(count: usize) -> Vec<MemberConfig> {
     listeners
         .iter()
         .enumerate()
-        .map(|(place, listener)| MemberConfig {
-            name: format!("n{place}"),
-            address: listener.local_addr().expect("an address").to_string(),
+        .map(|(index, listener)| {
+            let address = listener.local_addr().expect("an address").to_string();
+            MemberConfig::new(format!("n{index}"), address)
         })
         .collect()
 }
 
-pub(crate) fn config(place: &std::path::Path, members: &[MemberConfig], me: usize) -> Config {
+pub(crate) fn config(directory: &std::path::Path, members: &[MemberConfig], me: usize) -> Config {
     Config {
         cluster: "bench".to_owned(),
         node: members[me].name.clone(),
         members: members.to_vec(),
-        data: place.join(&members[me].name),
-        ..Config::alone(place)
+        data: directory.join(&members[me].name),
+        ..Config::alone(directory)
     }
 }

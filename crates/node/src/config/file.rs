@@ -1,13 +1,24 @@
-//! The configuration as a file: TOML, with every complaint at its line.
+//! The configuration as a file: TOML, with every error at its line.
 
-use std::{collections::BTreeMap, fs, ops::Range, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::SocketAddr,
+    ops::Range,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use mutua_algorithms::{NodeId, QuorumKind, Topology};
-use mutua_brain::{DEFAULT_ALGORITHM, Limits, Rule};
+use mutua_algorithms::{NodeId, Topology, durations};
+use mutua_protocol::{DEFAULT_ALGORITHM, Limits, Rule, views::Role};
+use mutua_tls::TlsFiles;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Config, ConfigError, MemberConfig, Part};
+use super::{
+    Config, ConfigError, ConfigProblem, LONGEST_LEASE, MemberConfig, Part, VIEW_LEASE,
+    keys::unknown_key,
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,12 +28,15 @@ struct File {
     data: Option<String>,
     #[serde(default)]
     insecure: bool,
+    metrics_listen: Option<Spanned<Scalar>>,
+    audit: Option<PathBuf>,
     #[serde(default)]
     members: Vec<Spanned<FileMember>>,
     #[serde(default)]
     locks: Vec<Spanned<FileLock>>,
     #[serde(default)]
     limits: FileLimits,
+    tls: Option<FileTls>,
 }
 
 #[derive(Deserialize)]
@@ -30,6 +44,7 @@ struct File {
 struct FileMember {
     name: String,
     address: Spanned<String>,
+    role: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -43,12 +58,30 @@ struct FileLock {
     quorums: Option<Spanned<String>>,
 }
 
-/// A setting's value: `k = 5` is as good as `k = "5"`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileTls {
+    ca: PathBuf,
+    cert: PathBuf,
+    key: PathBuf,
+    revoked: Option<PathBuf>,
+}
+
+/// A setting's value: `k = 5` and `k = "5"` are the same.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Scalar {
     Text(String),
     Number(u32),
+}
+
+impl Scalar {
+    fn into_text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Number(number) => number.to_string(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -69,47 +102,52 @@ struct FileLimits {
     pace_wanted: Option<Spanned<String>>,
     pace_idle: Option<Spanned<String>>,
     pace_rest: Option<Spanned<String>>,
-    forget_after: Option<Spanned<String>>,
+    idle_after: Option<Spanned<String>>,
+    view_lease: Option<Spanned<String>>,
+    longest_lease: Option<Spanned<String>>,
 }
 
-/// A complaint and where it belongs.
-struct Complaint(Range<usize>, String);
+/// A problem and where in the text it is.
+struct Located(Range<usize>, ConfigProblem);
 
 impl Config {
-    /// Reads a file. A relative directory in it is beside the file.
+    /// Reads a file. Relative paths in it are beside the file.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         let text = fs::read_to_string(path).map_err(|error| ConfigError {
-            place: Some(path.display().to_string()),
-            why: error.to_string(),
+            at: Some(path.display().to_string()),
+            problem: error.into(),
         })?;
         let mut config = Self::parse(&text, &path.display().to_string())?;
         if let Some(beside) = path.parent() {
             config.data = beside.join(&config.data);
+            config.audit = config.audit.map(|path| beside.join(path));
+            config.tls = config.tls.map(|files| files.beside(beside));
         }
         Ok(config)
     }
 
-    /// Reads the text of a file, which complaints call `name`.
+    /// Reads the text of a file; errors name the file as `name`.
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
-        let at = |span: Range<usize>, why: String| {
+        let at = |span: Range<usize>, problem: ConfigProblem| {
             let line = 1 + text[..span.start.min(text.len())].matches('\n').count();
-            ConfigError { place: Some(format!("{name}:{line}")), why }
+            ConfigError { at: Some(format!("{name}:{line}")), problem }
         };
         let file: File = toml::from_str(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
-            at(span, error.message().trim().replace('\n', " "))
+            let message = error.message().trim().replace('\n', " ");
+            at(span, ConfigProblem::Syntax(unknown_key(&message).unwrap_or(message)))
         })?;
         let spans = Spans::of(&file, text);
-        let config = file.into_config(name).map_err(|Complaint(span, why)| at(span, why))?;
+        let config = file.into_config(name).map_err(|Located(span, problem)| at(span, problem))?;
         match config.check_parts() {
             Ok(_) => Ok(config),
-            Err((part, error)) => Err(at(spans.of_part(part), error.why)),
+            Err((part, problem)) => Err(at(spans.of_part(part), problem)),
         }
     }
 }
 
-/// Where the parts are, for complaints about their meaning.
+/// Where the parts are in the text.
 struct Spans {
     node: Range<usize>,
     members: Vec<Range<usize>>,
@@ -132,26 +170,27 @@ impl Spans {
         match part {
             Part::Node => self.node.clone(),
             Part::Members => end,
-            Part::Member(place) => self.members.get(place).cloned().unwrap_or(end),
-            Part::Lock(place) => self.locks.get(place).cloned().unwrap_or(end),
+            Part::Member(index) => self.members.get(index).cloned().unwrap_or(end),
+            Part::Lock(index) => self.locks.get(index).cloned().unwrap_or(end),
         }
     }
 }
 
 impl File {
-    fn into_config(self, name: &str) -> Result<Config, Complaint> {
+    fn into_config(self, name: &str) -> Result<Config, Located> {
         let members = self.members.into_iter().map(|member| {
             let member = member.into_inner();
+            let role = member.role.map(role).transpose()?;
             let address = member.address.get_ref();
             if address.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
-                let why = format!("an address is HOST:PORT, `{address}` is not");
-                return Err(Complaint(member.address.span(), why));
+                let problem = ConfigProblem::Address(address.clone());
+                return Err(Located(member.address.span(), problem));
             }
-            Ok(MemberConfig { name: member.name, address: member.address.into_inner() })
+            Ok(MemberConfig { name: member.name, address: member.address.into_inner(), role })
         });
         let node = self.node.into_inner();
         let data = self.data.unwrap_or_else(|| {
-            // Two nodes whose files lie in one directory still have one each.
+            // Two nodes whose files are in one directory have different data directories.
             let stem = Path::new(name).file_stem().map_or("mutua".into(), |stem| stem.to_owned());
             format!("{}-{node}.data", stem.to_string_lossy())
         });
@@ -160,85 +199,94 @@ impl File {
             members: members.collect::<Result<_, _>>()?,
             data: data.into(),
             rules: self.locks.into_iter().map(rule).collect::<Result<_, _>>()?,
+            view_lease: lease(self.limits.view_lease.as_ref(), VIEW_LEASE)?,
+            longest_lease: lease(self.limits.longest_lease.as_ref(), LONGEST_LEASE)?,
             limits: self.limits.limits()?,
+            tls: self.tls.map(|tls| TlsFiles {
+                ca: tls.ca,
+                certificate: tls.cert,
+                key: tls.key,
+                revoked: tls.revoked,
+            }),
             insecure: self.insecure,
+            metrics_listen: self.metrics_listen.map(metrics_address).transpose()?,
+            audit: self.audit,
             trace: None,
             node,
         })
     }
 }
 
-fn rule(lock: Spanned<FileLock>) -> Result<Rule, Complaint> {
+fn role(role: Spanned<String>) -> Result<Role, Located> {
+    match role.get_ref().as_str() {
+        "voter" => Ok(Role::Voter),
+        "follower" => Ok(Role::Follower),
+        "witness" => Ok(Role::Witness),
+        other => {
+            let problem = ConfigProblem::Role(other.to_owned());
+            Err(Located(role.span(), problem))
+        }
+    }
+}
+
+/// A port is on loopback.
+fn metrics_address(text: Spanned<Scalar>) -> Result<SocketAddr, Located> {
+    let span = text.span();
+    let text = text.into_inner().into_text();
+    let address = match text.parse::<u16>() {
+        Ok(port) => Some(SocketAddr::from(([127, 0, 0, 1], port))),
+        Err(_) => text.parse().ok(),
+    };
+    address.ok_or(Located(span, ConfigProblem::MetricsListen(text)))
+}
+
+fn rule(lock: Spanned<FileLock>) -> Result<Rule, Located> {
     let lock = lock.into_inner();
     let algorithm = lock.algorithm.unwrap_or_else(|| DEFAULT_ALGORITHM.to_owned());
     let mut rule = Rule::new(lock.names, algorithm);
     for (key, value) in lock.with {
-        let value = match value {
-            Scalar::Text(text) => text,
-            Scalar::Number(number) => number.to_string(),
-        };
-        rule = rule.with(&key, &value);
+        rule = rule.with(&key, &value.into_text());
     }
     if let Some(topology) = lock.topology {
         let span = topology.span();
-        rule.topology = shape(topology.into_inner()).map_err(|why| Complaint(span, why))?;
+        rule.topology = shape(topology.into_inner()).map_err(|problem| Located(span, problem))?;
     }
     if let Some(quorums) = lock.quorums {
-        rule.quorums = match quorums.get_ref().as_str() {
-            "grid" => QuorumKind::Grid,
-            "plane" => QuorumKind::Plane,
-            "majority" => QuorumKind::Majority,
-            "tree" => QuorumKind::Tree,
-            other => {
-                let why = format!("quorums are grid, plane, majority or tree, not `{other}`");
-                return Err(Complaint(quorums.span(), why));
-            }
-        };
+        let kind = quorums.get_ref().parse();
+        rule.quorums =
+            kind.map_err(|error| Located(quorums.span(), ConfigProblem::Quorums(error)))?;
     }
     Ok(rule)
 }
 
-fn shape(topology: FileTopology) -> Result<Topology, String> {
-    let text = match topology {
+fn shape(topology: FileTopology) -> Result<Topology, ConfigProblem> {
+    match topology {
         FileTopology::Edges(edges) => {
             let edge = |(one, other)| (NodeId(one), NodeId(other));
-            return Ok(Topology::Edges(edges.into_iter().map(edge).collect()));
+            Ok(Topology::Edges(edges.into_iter().map(edge).collect()))
         }
-        FileTopology::Shape(text) => text,
-    };
-    match text.as_str() {
-        "line" => Ok(Topology::Line),
-        "star" => Ok(Topology::Star),
-        "binary" => Ok(Topology::Binary),
-        other => match other.strip_prefix("kary:").and_then(|degree| degree.parse().ok()) {
-            Some(degree) if degree > 0 => Ok(Topology::Kary(degree)),
-            Some(_) | None => Err(format!(
-                "a topology is line, star, binary, kary:K or a list of edges [[0, 1], ...], not \
-                 `{other}`"
-            )),
-        },
+        FileTopology::Shape(text) => text.parse().map_err(ConfigProblem::Topology),
     }
 }
 
 impl FileLimits {
-    fn limits(self) -> Result<Limits, Complaint> {
+    fn limits(self) -> Result<Limits, Located> {
         let mut limits = Limits::default();
         let beats = self.lost_after.as_ref().or(self.heartbeat.as_ref()).map(Spanned::span);
-        for (value, limit, name) in
+        for (value, limit, key) in
             [(self.run, &mut limits.run, "run"), (self.at_once, &mut limits.at_once, "at_once")]
         {
             let Some(value) = value else { continue };
             *limit = *value.get_ref();
             if *limit == 0 {
-                let why = format!("{name} is how many may go in before others do: at least 1");
-                return Err(Complaint(value.span(), why));
+                return Err(Located(value.span(), ConfigProblem::ZeroLimit { key }));
             }
         }
         if let Some(backlog) = self.backlog {
             limits.backlog = *backlog.get_ref();
             if limits.backlog == 0 {
-                let why = "backlog is how many messages may wait on a link: at least 1".to_owned();
-                return Err(Complaint(backlog.span(), why));
+                let problem = ConfigProblem::ZeroLimit { key: "backlog" };
+                return Err(Located(backlog.span(), problem));
             }
         }
         for (value, limit) in [
@@ -247,36 +295,31 @@ impl FileLimits {
             (self.pace_wanted, &mut limits.pace_wanted),
             (self.pace_idle, &mut limits.pace_idle),
             (self.pace_rest, &mut limits.pace_rest),
-            (self.forget_after, &mut limits.forget_after),
+            (self.idle_after, &mut limits.idle_after),
         ] {
             if let Some(value) = value {
-                *limit = duration(value.get_ref()).ok_or_else(|| {
-                    let why = format!(
-                        "a time is written 500ms, 2s or 5m and is more than 0, `{}` is not",
-                        value.get_ref()
-                    );
-                    Complaint(value.span(), why)
-                })?;
+                *limit =
+                    duration(value.get_ref()).map_err(|problem| Located(value.span(), problem))?;
             }
         }
         if limits.heartbeat >= limits.lost_after {
-            let why = "lost_after must be longer than heartbeat, or everybody is lost at once";
-            return Err(Complaint(beats.unwrap_or(0..0), why.to_owned()));
+            let problem = ConfigProblem::LostBeforeHeartbeat;
+            return Err(Located(beats.unwrap_or(0..0), problem));
         }
         Ok(limits)
     }
 }
 
-fn duration(text: &str) -> Option<Duration> {
-    let digits = text.find(|letter: char| !letter.is_ascii_digit())?;
-    let number: u64 = text[..digits].parse().ok()?;
-    let duration = match &text[digits..] {
-        "ms" => Duration::from_millis(number),
-        "s" => Duration::from_secs(number),
-        "m" => Duration::from_secs(number.checked_mul(60)?),
-        _ => return None,
-    };
-    (!duration.is_zero()).then_some(duration)
+fn lease(value: Option<&Spanned<String>>, default: Duration) -> Result<Duration, Located> {
+    let Some(value) = value else { return Ok(default) };
+    duration(value.get_ref()).map_err(|problem| Located(value.span(), problem))
+}
+
+fn duration(text: &str) -> Result<Duration, ConfigProblem> {
+    match durations::parse(text)? {
+        Duration::ZERO => Err(ConfigProblem::ZeroDuration(text.to_owned())),
+        duration => Ok(duration),
+    }
 }
 
 #[cfg(test)]
@@ -304,14 +347,14 @@ with = { resolution = "reject" }
 lost_after = "3s"
 "#;
 
-    fn complaint(old: &str, new: &str) -> String {
+    fn error(old: &str, new: &str) -> String {
         assert!(GOOD.contains(old), "{old}");
         let text = GOOD.replacen(old, new, 1);
-        Config::parse(&text, "mutua.toml").expect_err("a complaint").to_string()
+        Config::parse(&text, "mutua.toml").expect_err("an error").to_string()
     }
 
     #[test]
-    fn a_good_file_is_taken() {
+    fn a_valid_file_is_read() {
         let config = Config::parse(GOOD, "mutua.toml").expect("a good file");
         assert_eq!(config.members[1].address, "127.0.0.1:7002");
         assert_eq!(config.limits.lost_after, Duration::from_secs(3));
@@ -320,26 +363,37 @@ lost_after = "3s"
     }
 
     #[test]
-    fn complaints_name_the_line_and_what_would_be_right() {
-        let text = complaint("node = \"b\"", "node = \"c\"");
+    fn errors_name_the_line_and_what_to_do() {
+        let text = error("node = \"b\"", "node = \"c\"");
         assert_eq!(text, "mutua.toml:3: `c` is none of the members: a, b");
-        let text = complaint("name = \"b\"", "name = \"a\"");
+        let text = error("name = \"b\"", "name = \"a\"");
         assert!(text.starts_with("mutua.toml:9: two members have the name `a`"), "{text}");
-        let text = complaint("127.0.0.1:7002", "127.0.0.1");
-        assert!(text.starts_with("mutua.toml:11: an address is HOST:PORT"), "{text}");
-        let text = complaint("algorithm = \"maekawa\"", "algorithm = \"bakery-naive\"");
+        let text = error("127.0.0.1:7002", "127.0.0.1");
+        assert!(
+            text.starts_with("mutua.toml:11: invalid address `127.0.0.1`: use HOST:PORT"),
+            "{text}"
+        );
+        let text = error("algorithm = \"maekawa\"", "algorithm = \"bakery-naive\"");
         assert!(text.starts_with("mutua.toml:13: bakery-naive is a negative control"), "{text}");
-        let text = complaint("lost_after = \"3s\"", "lost_after = \"soon\"");
-        assert!(text.starts_with("mutua.toml:19: a time is written"), "{text}");
-        let text = complaint("lost_after = \"3s\"", "heartbeat = \"3s\"");
+        let text = error("lost_after = \"3s\"", "lost_after = \"soon\"");
+        let right = "invalid duration `soon`: use 5, 0.5, 200ms, 30s, 5m or 1h";
+        assert_eq!(text, format!("mutua.toml:19: {right}"));
+        let text = error("lost_after = \"3s\"", "lost_after = \"0s\"");
+        assert_eq!(text, "mutua.toml:19: invalid duration `0s`: it must be more than 0");
+        let text = error("[limits]", "quorums = \"grids\"\n[limits]");
+        let unknown = "grids".parse::<mutua_algorithms::QuorumKind>().expect_err("unknown");
+        assert_eq!(text, format!("mutua.toml:18: {unknown}"));
+        let text = error("lost_after = \"3s\"", "heartbeat = \"3s\"");
         assert!(text.starts_with("mutua.toml:19: lost_after must be longer"), "{text}");
-        let text = complaint("lost_after = \"3s\"", "backlog = 0");
-        assert!(text.starts_with("mutua.toml:19: backlog is how many"), "{text}");
-        let text = complaint("lost_after = \"3s\"", "at_once = 0");
-        assert!(text.starts_with("mutua.toml:19: at_once is how many"), "{text}");
-        let text = complaint("cluster =", "clutser =");
+        let text = error("lost_after = \"3s\"", "backlog = 0");
+        assert!(text.starts_with("mutua.toml:19: invalid backlog 0"), "{text}");
+        let text = error("lost_after = \"3s\"", "at_once = 0");
+        assert!(text.starts_with("mutua.toml:19: invalid at_once 0"), "{text}");
+        let text = error("cluster =", "clutser =");
         assert!(text.starts_with("mutua.toml:2: ") && text.contains("clutser"), "{text}");
-        let text = complaint("[limits]", "[limits");
+        let text = error("node = \"b\"", "node = \"b\"\nmetrics_listen = \"here\"");
+        assert!(text.starts_with("mutua.toml:4: invalid metrics_listen `here`"), "{text}");
+        let text = error("[limits]", "[limits");
         assert!(text.starts_with("mutua.toml:18: "), "{text}");
     }
 }

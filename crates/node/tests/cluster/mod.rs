@@ -12,26 +12,26 @@ pub(crate) fn members(count: usize) -> Vec<MemberConfig> {
     listeners
         .iter()
         .enumerate()
-        .map(|(place, listener)| MemberConfig {
-            name: format!("n{place}"),
-            address: listener.local_addr().expect("an address").to_string(),
+        .map(|(index, listener)| {
+            let address = listener.local_addr().expect("an address").to_string();
+            MemberConfig::new(format!("n{index}"), address)
         })
         .collect()
 }
 
 #[allow(dead_code, reason = "one of the tests starts processes instead")]
 pub(crate) fn config(
-    place: &TempDir,
+    directory: &TempDir,
     members: &[MemberConfig],
     me: usize,
     rules: &[Rule],
 ) -> Config {
-    config_in(place.path(), members, me, rules)
+    config_in(directory.path(), members, me, rules)
 }
 
-/// A node that gives the others up soon.
+/// A node with short timeouts.
 pub(crate) fn config_in(
-    place: &Path,
+    directory: &Path,
     members: &[MemberConfig],
     me: usize,
     rules: &[Rule],
@@ -40,10 +40,15 @@ pub(crate) fn config_in(
         cluster: "test".to_owned(),
         node: members[me].name.clone(),
         members: members.to_vec(),
-        data: place.join(&members[me].name),
+        data: directory.join(&members[me].name),
         rules: rules.to_vec(),
         limits: Limits { lost_after: Duration::from_millis(500), ..limits() },
+        view_lease: mutua_node::VIEW_LEASE,
+        longest_lease: mutua_node::LONGEST_LEASE,
+        tls: None,
         insecure: false,
+        metrics_listen: None,
+        audit: None,
         trace: None,
     }
 }
@@ -52,17 +57,17 @@ fn limits() -> Limits {
     Limits { heartbeat: Duration::from_millis(100), ..Limits::default() }
 }
 
-/// So many nodes that have met.
+/// So many nodes in a view.
 #[allow(dead_code, reason = "one of the tests starts processes instead")]
 pub(crate) async fn start(count: usize, rules: &[Rule]) -> (TempDir, Vec<Node>) {
-    let place = tempfile::tempdir().expect("a directory");
+    let directory = tempfile::tempdir().expect("a directory");
     let members = members(count);
     let mut nodes = Vec::new();
     for me in 0..count {
-        nodes.push(Node::start(config(&place, &members, me, rules)).await.expect("a node"));
+        nodes.push(Node::start(config(&directory, &members, me, rules)).await.expect("a node"));
     }
     for node in &nodes {
         node.ready().await;
     }
-    (place, nodes)
+    (directory, nodes)
 }

@@ -1,0 +1,286 @@
+//! Calls between members beside the links of locks: founding a cluster, and consensus.
+//!
+//! They have connections of their own, so that a burst of lock messages does not delay a heartbeat
+//! of the engine. A member dials each other member once; requests and replies are matched by
+//! number. Nothing is repeated here: a call that gets no reply fails, and the engine calls again.
+
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, timeout},
+};
+
+use crate::{
+    identity::ClusterIdentity,
+    transport::{Stream, Transport, WriteHalf},
+};
+
+/// The first bytes of a control connection.
+pub(crate) const MAGIC: &[u8; 4] = b"MTUC";
+
+const VERSION: u8 = 1;
+
+/// The longest body: a snapshot of what is decided is far shorter.
+const MAX_BODY: usize = 16 << 20;
+
+/// How long a connection, a greeting or a write may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A connection on which calls wait and nothing has arrived for so long is given up.
+const SILENCE: Duration = Duration::from_millis(1500);
+
+/// Length and number.
+const HEADER: usize = 12;
+
+/// The calls that may wait for one member.
+const WAITING: usize = 64;
+
+/// Why a call got no reply, or a connection is over.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ControlError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("it does not answer")]
+    Silent,
+    #[error("too many calls wait")]
+    Busy,
+    #[error("the connection broke")]
+    Broken,
+    #[error("its control version is {0}, this node's is {VERSION}")]
+    Version(u8),
+    #[error("it sent a message that cannot be decoded")]
+    Garbled,
+    #[error("a message of {0} bytes; at most {MAX_BODY} are allowed")]
+    TooLong(usize),
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The first message on a control connection.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Greeting {
+    pub(crate) cluster: String,
+    /// The member that calls, and the one that is called.
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// The incarnation of the member that calls.
+    pub(crate) incarnation: u64,
+}
+
+/// A call to another member. New variants go at the end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Who are you?
+    Identity,
+    /// The cluster is founded with these members.
+    Found(ClusterIdentity),
+    /// A call of the consensus engine.
+    Raft { cluster: u64, body: Vec<u8> },
+    /// To the leader: propose this command.
+    Propose { cluster: u64, command: Vec<u8> },
+}
+
+/// The reply to a call.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    Identity(Option<ClusterIdentity>),
+    Raft(Vec<u8>),
+    Done,
+    /// The call was refused, for this reason.
+    Refused(String),
+}
+
+/// Answers the calls of other members.
+pub(crate) trait Answers: Send + Sync + 'static {
+    /// Whether to accept the calls of a connection; returns why not. Asked at each call: another
+    /// process may run as the member since.
+    fn greet(&self, greeting: &Greeting) -> Result<(), ControlError>;
+
+    /// The reply to a call of this member.
+    fn answer(&self, from: &str, request: Request) -> impl Future<Output = Reply> + Send;
+}
+
+/// Calls one other member.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    calls: mpsc::Sender<Call>,
+}
+
+#[derive(Debug)]
+struct Call {
+    request: Request,
+    reply: oneshot::Sender<Result<Reply, ControlError>>,
+}
+
+impl Caller {
+    /// A caller, and the task that keeps its connection.
+    pub(crate) fn new(
+        transport: Transport,
+        address: String,
+        greeting: Greeting,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (calls, requests) = mpsc::channel(WAITING);
+        (Self { calls }, keep(transport, address, greeting, requests))
+    }
+
+    /// Calls, and waits for the reply.
+    pub(crate) async fn call(&self, request: Request) -> Result<Reply, ControlError> {
+        let (reply, answer) = oneshot::channel();
+        let waiting = self.calls.try_send(Call { request, reply });
+        waiting.map_err(|_| ControlError::Busy)?;
+        answer.await.unwrap_or(Err(ControlError::Broken))
+    }
+}
+
+async fn keep(
+    transport: Transport,
+    address: String,
+    greeting: Greeting,
+    mut calls: mpsc::Receiver<Call>,
+) {
+    while let Some(first) = calls.recv().await {
+        match timeout(PATIENCE, connect(&transport, &address, &greeting)).await {
+            Ok(Ok(stream)) => converse(stream, first, &mut calls).await,
+            Ok(Err(error)) => drop(first.reply.send(Err(error.into()))),
+            Err(_) => drop(first.reply.send(Err(ControlError::Silent))),
+        }
+    }
+}
+
+async fn connect(transport: &Transport, address: &str, greeting: &Greeting) -> io::Result<Stream> {
+    let mut stream = transport.dial(address).await?;
+    stream.check_member(&greeting.to)?;
+    let body = postcard::to_allocvec(greeting).expect("plain data");
+    let mut bytes = MAGIC.to_vec();
+    bytes.push(VERSION);
+    bytes.extend(u16::try_from(body.len()).unwrap_or(u16::MAX).to_le_bytes());
+    bytes.extend(body);
+    stream.write_all(&bytes).await?;
+    Ok(stream)
+}
+
+/// Carries calls and replies until the connection is over.
+async fn converse(stream: Stream, first: Call, calls: &mut mpsc::Receiver<Call>) {
+    let (mut reader, mut writer) = stream.into_split();
+    let mut pending: BTreeMap<u64, oneshot::Sender<Result<Reply, ControlError>>> = BTreeMap::new();
+    let (mut number, mut next) = (0, Some(first));
+    let (mut frames, mut buffer) = (Frames::default(), vec![0; 16 << 10]);
+    let mut heard = Instant::now();
+    loop {
+        if let Some(Call { request, reply }) = next.take() {
+            pending.retain(|_, waiting| !waiting.is_closed());
+            if pending.is_empty() {
+                heard = Instant::now();
+            }
+            number += 1;
+            pending.insert(number, reply);
+            if heard.elapsed() > SILENCE || !write(&mut writer, number, &request).await {
+                return;
+            }
+        }
+        tokio::select! {
+            call = calls.recv() => match call {
+                Some(call) => next = Some(call),
+                None => return,
+            },
+            read = reader.read(&mut buffer) => {
+                let Ok(length @ 1..) = read else { return };
+                heard = Instant::now();
+                frames.push(&buffer[..length]);
+                loop {
+                    match frames.next::<Reply>() {
+                        Ok(Some((number, reply))) => {
+                            if let Some(waiting) = pending.remove(&number) {
+                                let _ = waiting.send(Ok(reply));
+                            }
+                        }
+                        Ok(None) => break,
+                        Err(_) => return,
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn write(writer: &mut WriteHalf, number: u64, message: &impl Serialize) -> bool {
+    let mut bytes = vec![0; HEADER];
+    bytes = postcard::to_extend(message, bytes).expect("plain data");
+    let Ok(length) = u32::try_from(bytes.len() - HEADER) else { return false };
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    bytes[4..HEADER].copy_from_slice(&number.to_le_bytes());
+    matches!(timeout(PATIENCE, writer.write_all(&bytes)).await, Ok(Ok(())))
+}
+
+/// Serves a connection whose first bytes are [`MAGIC`], already read into `bytes`.
+pub(crate) async fn serve(
+    answers: &Arc<impl Answers>,
+    mut stream: Stream,
+    mut bytes: Vec<u8>,
+) -> Result<(), ControlError> {
+    let greeting = timeout(PATIENCE, read_greeting(&mut stream, &mut bytes)).await;
+    let greeting = greeting.map_err(|_| ControlError::Silent)??;
+    stream.check_member(&greeting.from)?;
+    let (mut reader, mut writer) = stream.into_split();
+    let (mut frames, mut buffer) = (Frames::default(), vec![0; 16 << 10]);
+    frames.push(&bytes);
+    loop {
+        while let Some((number, request)) = frames.next::<Request>()? {
+            answers.greet(&greeting)?;
+            let reply = answers.answer(&greeting.from, request).await;
+            if !write(&mut writer, number, &reply).await {
+                return Ok(());
+            }
+        }
+        match reader.read(&mut buffer).await {
+            Ok(length @ 1..) => frames.push(&buffer[..length]),
+            Ok(0) | Err(_) => return Ok(()),
+        }
+    }
+}
+
+async fn read_greeting(stream: &mut Stream, bytes: &mut Vec<u8>) -> Result<Greeting, ControlError> {
+    loop {
+        if let Some(&[version, low, high]) = bytes.get(4..7) {
+            if version != VERSION {
+                return Err(ControlError::Version(version));
+            }
+            let length = usize::from(u16::from_le_bytes([low, high]));
+            if let Some(body) = bytes.get(7..7 + length) {
+                let greeting = postcard::from_bytes(body).map_err(|_| ControlError::Garbled)?;
+                bytes.drain(..7 + length);
+                return Ok(greeting);
+            }
+        }
+        if stream.read_buf(bytes).await? == 0 {
+            return Err(ControlError::Broken);
+        }
+    }
+}
+
+/// Cuts the bytes that arrive into messages.
+#[derive(Default)]
+struct Frames {
+    bytes: Vec<u8>,
+}
+
+impl Frames {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+    }
+
+    fn next<T: for<'a> Deserialize<'a>>(&mut self) -> Result<Option<(u64, T)>, ControlError> {
+        let Some(header) = self.bytes.first_chunk::<HEADER>() else { return Ok(None) };
+        let [a, b, c, d, number @ ..] = *header;
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        if length > MAX_BODY {
+            return Err(ControlError::TooLong(length));
+        }
+        let Some(body) = self.bytes.get(HEADER..HEADER + length) else { return Ok(None) };
+        let message = postcard::from_bytes(body).map_err(|_| ControlError::Garbled)?;
+        self.bytes.drain(..HEADER + length);
+        Ok(Some((u64::from_le_bytes(number), message)))
+    }
+}

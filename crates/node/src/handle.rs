@@ -1,0 +1,257 @@
+//! The part of a node for a server around it.
+//!
+//! A server grants locks to clients in other processes, which may hold them when the node crashes:
+//! it restores their holds ([`NodeHandle::reclaim`]) before the node takes part in a view
+//! ([`NodeHandle::join`]). It also calls the servers at other members ([`NodeHandle::call`]).
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use mutua_algorithms::{FencingToken, Time};
+use mutua_protocol::{Member, Protocol, Ticket};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, timeout_at},
+};
+
+use crate::{Config, Guard, Lock, LockStatus, Node, ServedClient, StartError, driver::Driver};
+
+/// The time limit of a call.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+type Answer = dyn Fn(&[u8]) -> Vec<u8> + Send + Sync;
+
+/// The function that answers calls of other members.
+pub(crate) struct Answering(pub(crate) Box<Answer>);
+
+impl fmt::Debug for Answering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Answering")
+    }
+}
+
+/// Why another member did not answer a call. Nothing is known of what it did.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// It is not connected, or too many calls to it are open.
+    #[error("it is not connected, or too many calls to it are open")]
+    NotSent,
+    /// The connection broke before the answer.
+    #[error("the connection broke")]
+    Disconnected,
+    /// It did not answer in time.
+    #[error("it does not answer")]
+    TimedOut,
+}
+
+/// A handle on a running node for the server around it. It does not keep the node running.
+#[derive(Clone, Debug)]
+pub struct NodeHandle {
+    driver: Arc<Driver>,
+}
+
+impl Node {
+    /// The handle for a server around this node.
+    pub fn handle(&self) -> NodeHandle {
+        NodeHandle { driver: Arc::clone(&self.driver) }
+    }
+}
+
+/// A hold, in the node's reports to its server.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct HoldId(pub(crate) Ticket);
+
+/// A report of the node on holds of clients outside its process.
+#[derive(Clone, Debug)]
+pub enum Served {
+    /// The hold is recorded at other members: its client may be informed.
+    Recorded(HoldId),
+    /// This node no longer holds the lock. If the client was informed, another member serves it.
+    Lost(HoldId),
+    /// This node serves a client of a lost node from now on.
+    Custody {
+        /// The lock's name.
+        name: Arc<[u8]>,
+        /// Names the hold.
+        hold: HoldId,
+        /// The fencing token, which the client has.
+        fence: FencingToken,
+        /// The client.
+        client: ServedClient,
+    },
+}
+
+impl NodeHandle {
+    /// The reports on holds of clients outside the process, from now on; only the first call gets
+    /// any.
+    pub fn reports(&self) -> mpsc::UnboundedReceiver<Served> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let _ = self.driver.served.set(sender);
+        receiver
+    }
+
+    /// The guard of a hold of [`Served::Custody`].
+    pub fn take_custody(&self, name: &[u8], hold: HoldId, fence: FencingToken) -> Guard {
+        Lock::open(&self.driver, name).guard_of(hold, fence)
+    }
+
+    /// Whether consensus decides the node's views: holds of clients outside the process are then
+    /// recorded at other members.
+    pub fn is_replicated(&self) -> bool {
+        self.driver.consensus.get().is_some()
+    }
+
+    /// Whether this member of a cluster has no identity yet: the cluster was never founded, or the
+    /// data directory is lost.
+    pub fn is_new(&self) -> bool {
+        self.driver.consensus.get().is_some_and(|consensus| consensus.is_new())
+    }
+
+    /// Whether sessions may be renewed now: not while the node's view lease has lapsed, since other
+    /// members may serve its clients then.
+    pub fn may_renew(&self) -> bool {
+        self.driver.call(|core, now| core.protocol.may_renew(now))
+    }
+
+    /// Whether this node knows who holds what: it is in a view, and its view lease is good.
+    pub fn is_settled(&self) -> bool {
+        self.driver.call(|core, now| core.protocol.is_settled(now))
+    }
+
+    /// Whether this node keeps a record of a lock that is held with this fencing token.
+    pub fn keeps_record(&self, name: &[u8], fence: u64) -> bool {
+        let fence = FencingToken(Time::from_number(fence));
+        self.driver.call(|core, _| core.protocol.keeps_record(name, fence))
+    }
+
+    /// A client outside the process says that it holds a lock that no node serves. It counts if all
+    /// records are lost; [`Served::Custody`] follows then.
+    pub fn claim(&self, name: &[u8], fence: u64, client: ServedClient) {
+        let fence = FencingToken(Time::from_number(fence));
+        self.driver.call(|core, now| core.protocol.claim(now, name, fence, client));
+    }
+
+    /// What earlier processes of this member granted is held for so long at most.
+    pub fn set_leases_left(&self, left: Duration) {
+        self.driver.call(|core, now| core.protocol.set_leases_until(now.after(left)));
+    }
+
+    /// Takes part in no view from now on, and waits until the others go on without this node, or
+    /// until this much time has passed.
+    pub async fn retire(&self, patience: Duration) {
+        if !self.is_replicated() {
+            return;
+        }
+        self.driver.call(|core, now| core.protocol.retire(now));
+        let begun = Instant::now();
+        while begun.elapsed() < patience {
+            let left = self
+                .driver
+                .call(|core, _| core.stopped().is_some() || core.protocol.members().is_empty());
+            if left {
+                // The word that nothing is held here is on its way.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Like [`Node::start`], but the node takes part in no view before [`join`](Self::join): with
+    /// several members no lock is granted anywhere meanwhile.
+    pub async fn start_held_back(config: Config) -> Result<Node, StartError> {
+        Node::begin(config, Protocol::hold_back).await
+    }
+
+    /// Takes part in views from now on.
+    pub fn join(&self) {
+        self.driver.call(|core, _| core.protocol.join());
+    }
+
+    /// Makes every later fencing token greater than this one, though the directory with the last
+    /// epoch may have been lost.
+    pub fn raise(&self, fence: u64) {
+        self.driver.call(|core, _| core.protocol.raise(Time::from_number(fence)));
+    }
+
+    /// Restores the hold of a client that held the lock with this fencing token when the node
+    /// crashed; `None` once the node has joined, or if the lock is held.
+    ///
+    /// # Panics
+    ///
+    /// If the name is longer than [`MAX_NAME`](crate::MAX_NAME).
+    pub fn reclaim(&self, name: impl AsRef<[u8]>, fence: u64) -> Option<Guard> {
+        Lock::open(&self.driver, name.as_ref()).reclaim(FencingToken(Time::from_number(fence)))
+    }
+
+    /// The state of a lock as this node knows it.
+    pub fn lock_status(&self, name: impl AsRef<[u8]>) -> Option<LockStatus> {
+        self.driver.call(|core, now| core.protocol.lock_status(now, name.as_ref()))
+    }
+
+    /// Why the node has ended, if it has: it does not go on where it cannot write.
+    pub fn ended(&self) -> Option<String> {
+        self.driver.call(|core, _| core.stopped().map(|stopped| stopped.to_string()))
+    }
+
+    /// Ends the node at once and releases nothing: the other members know as much of its holds as
+    /// if the process had crashed.
+    pub fn halt(&self) {
+        self.driver.stop("stopped by its server");
+    }
+
+    /// Answers calls of other members with this function from now on. It runs on the node's
+    /// runtime, so it must not block. Only the first function counts. Without one, or if the answer
+    /// is longer than [`MAX_CALL`](crate::MAX_CALL) bytes, the answer is empty.
+    pub fn answer_calls(&self, answering: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) {
+        let _ = self.driver.answering.set(Answering(Box::new(answering)));
+    }
+
+    /// Calls all other members of the view, or all that are configured while there is none: their
+    /// names, and what they answered. It takes two seconds at most.
+    pub async fn call_all(&self, body: &[u8]) -> Vec<(String, Result<Vec<u8>, CallError>)> {
+        let limit = Instant::now() + PATIENCE;
+        let configured = u32::try_from(self.driver.names().len()).unwrap_or(u32::MAX);
+        let calls: Vec<_> = self.driver.call(|core, _| {
+            let me = core.protocol.me();
+            let mut members = core.protocol.members().to_vec();
+            if members.is_empty() {
+                members = (0..configured).map(Member).collect();
+            }
+            let others = members.into_iter().filter(|&one| one != me);
+            others.map(|one| (one, core.call_member(one, body))).collect()
+        });
+        let mut answers = Vec::new();
+        for (member, call) in calls {
+            answers.push((self.driver.name(member), answer_of(call, limit).await));
+        }
+        answers
+    }
+
+    /// Calls one other member. It takes two seconds at most.
+    ///
+    /// # Errors
+    ///
+    /// See [`CallError`].
+    pub async fn call(&self, member: &str, body: &[u8]) -> Result<Vec<u8>, CallError> {
+        let limit = Instant::now() + PATIENCE;
+        let index = self.driver.names().iter().position(|name| name == member);
+        let index = index.and_then(|index| u32::try_from(index).ok()).map(Member);
+        let call = self.driver.call(|core, _| {
+            let other = index.filter(|&one| one != core.protocol.me());
+            other.and_then(|one| core.call_member(one, body))
+        });
+        answer_of(call, limit).await
+    }
+}
+
+async fn answer_of(
+    call: Option<oneshot::Receiver<Vec<u8>>>,
+    limit: Instant,
+) -> Result<Vec<u8>, CallError> {
+    match timeout_at(limit, call.ok_or(CallError::NotSent)?).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err(CallError::Disconnected),
+        Err(_) => Err(CallError::TimedOut),
+    }
+}
