@@ -1,0 +1,157 @@
+//! Single calls to a server, beside the session that holds a lock.
+
+use std::{io, time::Duration};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Code, Status, transport::Channel};
+
+use crate::{
+    ConnectError, Kind, Scope, connect, etcd,
+    proto::v1::{
+        self, control_client::ControlClient, locks_client::LocksClient, session_request::Request,
+    },
+};
+
+/// How long a node may take to close a session.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+/// How long a node may take to report its status, or to end.
+const CONTROL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// There is no connection. Nothing was sent.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The server refused the call, or the connection broke during it.
+    #[error("{}", .0.message())]
+    Failed(Box<Status>),
+    /// The server did not reply in time. It may still act on the call.
+    #[error("no reply within {0:?}")]
+    TimedOut(Duration),
+    /// The runtime for the call cannot be started. Nothing was sent.
+    #[error("cannot start a runtime: {0}")]
+    Runtime(io::Error),
+}
+
+impl From<Status> for CallError {
+    fn from(status: Status) -> Self {
+        Self::Failed(Box::new(status))
+    }
+}
+
+/// A server, as it reports itself.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Node or etcd.
+    pub kind: Kind,
+    /// The node's version; empty for an etcd.
+    pub version: String,
+    /// The node's name among its members; empty for an etcd.
+    pub node: String,
+    /// The clients that its locks exclude.
+    pub scope: Scope,
+}
+
+impl From<v1::AboutResponse> for About {
+    fn from(about: v1::AboutResponse) -> Self {
+        let scope = Scope::new(about.scope(), about.cluster);
+        Self { kind: Kind::Mutua, version: about.version, node: about.node, scope }
+    }
+}
+
+/// Requests a server's description of itself. A server that does not know the call is taken for an
+/// etcd.
+///
+/// # Errors
+///
+/// See [`CallError`].
+pub async fn about(channel: Channel) -> Result<About, CallError> {
+    match LocksClient::new(channel).about(v1::AboutRequest {}).await {
+        Ok(about) => Ok(about.into_inner().into()),
+        Err(status) if status.code() == Code::Unimplemented => Ok(About {
+            kind: Kind::Etcd,
+            version: String::new(),
+            node: String::new(),
+            scope: Scope::Etcd,
+        }),
+        Err(status) => Err(status.into()),
+    }
+}
+
+/// Closes a session on behalf of a client that has ended, and waits for the reply. An etcd has
+/// leases instead of sessions.
+///
+/// # Errors
+///
+/// See [`CallError`]. The session's locks are then held until its lease expires.
+pub fn close_session(endpoint: &str, session: i64) -> Result<(), CallError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let close = async {
+        let channel = connect(endpoint).await?;
+        let open = v1::Open { session, close_only: true, ..Default::default() };
+        let request = v1::SessionRequest { request: Some(Request::Open(open)) };
+        let replies = LocksClient::new(channel.clone()).attach(tokio_stream::once(request)).await;
+        match replies {
+            Ok(replies) => replies.into_inner().message().await.map(drop)?,
+            Err(status) if status.code() == Code::Unimplemented => {
+                etcd::revoke(channel, session).await?;
+            }
+            Err(status) => return Err(status.into()),
+        }
+        Ok(())
+    };
+    runtime.map_err(CallError::Runtime)?.block_on(async {
+        timeout(CLOSE_LIMIT, close).await.map_err(|_| CallError::TimedOut(CLOSE_LIMIT))?
+    })
+}
+
+/// Requests a node's status.
+///
+/// # Errors
+///
+/// See [`CallError`].
+pub async fn status(endpoint: &str) -> Result<v1::StatusResponse, CallError> {
+    let call = async {
+        let mut client = ControlClient::new(connect(endpoint).await?);
+        Ok(client.status(v1::StatusRequest {}).await?.into_inner())
+    };
+    timeout(CONTROL_LIMIT, call).await.map_err(|_| CallError::TimedOut(CONTROL_LIMIT))?
+}
+
+/// Stops a node of this machine, and waits until its process has ended.
+///
+/// # Errors
+///
+/// See [`CallError`].
+pub async fn stop(endpoint: &str) -> Result<(), CallError> {
+    let pid = status(endpoint).await?.pid;
+    // Opened while the process runs: later its number may be another's.
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let stopped = ControlClient::new(connect(endpoint).await?).stop(v1::StopRequest {}).await;
+    if let Err(status) = stopped
+        && matches!(status.code(), Code::PermissionDenied | Code::Unimplemented)
+    {
+        return Err(status.into());
+    }
+    // Any other error is the end of the node, which may come before its response.
+    let Some(process) = process else { return Ok(()) };
+    let deadline = Instant::now() + CONTROL_LIMIT;
+    let ended = || {
+        let mut events = [PollFd::new(&process, PollFlags::IN)];
+        poll(&mut events, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    };
+    while !ended() {
+        if Instant::now() > deadline {
+            return Err(CallError::TimedOut(CONTROL_LIMIT));
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! The messages and services of the `.proto` files, as `cargo run -p xtask -- generate` makes them.
+
+#![allow(missing_docs, unreachable_pub, clippy::all)]
+
+/// Mutua's own services.
+pub mod v1 {
+    include!("generated/mutua.v1.rs");
+}
+
+/// The part of etcd's API that leases need.
+pub mod etcdserverpb {
+    include!("generated/etcdserverpb.rs");
+}
+
+/// etcd's lock service.
+pub mod v3lockpb {
+    include!("generated/v3lockpb.rs");
+}

@@ -1,0 +1,367 @@
+//! etcd's `Lock` and `Lease` services.
+//!
+//! They behave as etcd's, except where those are unsafe: no lock is granted on an expired lease,
+//! only a key that Lock returned can be unlocked, names that are prefixes of others do not
+//! interfere, and the revision in a response of Lock is its fencing token.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use mutua_algorithms::Time;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::{Stream, StreamExt, wrappers::UnboundedReceiverStream};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{Core, Service, Waiter, hosting};
+use crate::{
+    Moment,
+    leases::{
+        Client, DEFAULT_ETCD_LEASE, Name, OpenError, Opening, Outcome, SHORTEST_ETCD_LEASE,
+        SessionId, WaitId, WaitLimit,
+    },
+    proto::{
+        etcdserverpb::{
+            LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
+            LeaseLeasesRequest, LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse,
+            LeaseStatus, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, ResponseHeader,
+            lease_server::Lease,
+        },
+        v1::{LeaseCall, LeaseReply, lease_call::Call},
+        v3lockpb::{LockRequest, LockResponse, UnlockRequest, UnlockResponse, lock_server::Lock},
+    },
+};
+
+/// The longest lease, in seconds.
+const LONGEST: i64 = crate::LONGEST_LEASE.as_secs() as i64;
+
+/// etcd's services, over one server's state.
+#[derive(Clone)]
+pub(super) struct Etcd(pub(super) Arc<Service>);
+
+impl Etcd {
+    fn header(&self, revision: u64) -> Option<ResponseHeader> {
+        Some(ResponseHeader {
+            cluster_id: 1,
+            member_id: 1 + self.0.member_index(),
+            revision: revision.cast_signed(),
+            raft_term: Time::from_number(revision).epoch().into(),
+        })
+    }
+
+    fn current(&self) -> Option<ResponseHeader> {
+        let revision = self.0.lock().revision;
+        self.header(revision)
+    }
+
+    /// A call about a lease at the node that serves it, if that is another one.
+    async fn elsewhere(&self, session: SessionId, call: Call) -> Option<LeaseReply> {
+        let call = LeaseCall {
+            session: session.0,
+            call: call.into(),
+            lease: true,
+            ..LeaseCall::default()
+        };
+        self.0.lease_call_elsewhere(call).await
+    }
+
+    async fn keep_alive(&self, session: SessionId) -> Result<LeaseKeepAliveResponse, Status> {
+        if !self.0.handle.may_renew() {
+            return Err(hosting::unavailable());
+        }
+        let renewed = self.0.call(|core, now| {
+            core.leases.is_lease(session).then(|| core.leases.renew(now, session)).flatten()
+        });
+        let ttl = match renewed {
+            Some(ttl) => ttl,
+            None => {
+                let reply = self.elsewhere(session, Call::Renew).await.unwrap_or_default();
+                Duration::from_millis(reply.ttl_ms)
+            }
+        };
+        let ttl = ttl.as_secs().cast_signed();
+        Ok(LeaseKeepAliveResponse { header: self.current(), id: session.0, ttl })
+    }
+}
+
+#[tonic::async_trait]
+impl Lease for Etcd {
+    async fn lease_grant(
+        &self,
+        request: Request<LeaseGrantRequest>,
+    ) -> Result<Response<LeaseGrantResponse>, Status> {
+        let client = Client { host: peer(&request), ..Client::default() };
+        let LeaseGrantRequest { ttl, id } = request.into_inner();
+        if ttl > LONGEST {
+            return Err(Status::out_of_range("etcdserver: too large lease TTL"));
+        }
+        let ttl = ttl.max(SHORTEST_ETCD_LEASE);
+        let opening = Opening { id, ttl: seconds(ttl), client, supervised: true, lease: true };
+        let opened = self.0.call(|core, now| core.leases.open(now, opening));
+        let (session, granted) = opened.map_err(|error| match error {
+            OpenError::Exists => Status::failed_precondition("etcdserver: lease already exists"),
+            OpenError::TooLong => Status::out_of_range("etcdserver: too large lease TTL"),
+        })?;
+        let header = self.current();
+        let (ttl, error) = (granted.as_secs().cast_signed(), String::new());
+        Ok(Response::new(LeaseGrantResponse { header, id: session.0, ttl, error }))
+    }
+
+    async fn lease_revoke(
+        &self,
+        request: Request<LeaseRevokeRequest>,
+    ) -> Result<Response<LeaseRevokeResponse>, Status> {
+        let session = SessionId(request.into_inner().id);
+        let revoked =
+            |core: &mut Core, now| core.leases.is_lease(session) && core.leases.close(now, session);
+        if !self.0.call(revoked) && self.elsewhere(session, Call::Close).await.is_none() {
+            return Err(self.0.no_lease(session));
+        }
+        Ok(Response::new(LeaseRevokeResponse { header: self.current() }))
+    }
+
+    type LeaseKeepAliveStream =
+        Pin<Box<dyn Stream<Item = Result<LeaseKeepAliveResponse, Status>> + Send>>;
+
+    async fn lease_keep_alive(
+        &self,
+        request: Request<Streaming<LeaseKeepAliveRequest>>,
+    ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
+        let mut requests = request.into_inner();
+        let etcd = self.clone();
+        let (replies, stream) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(Ok(LeaseKeepAliveRequest { id })) = requests.next().await {
+                let reply = etcd.keep_alive(SessionId(id)).await;
+                let ended = reply.is_err();
+                if replies.send(reply).is_err() || ended {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(UnboundedReceiverStream::new(stream))))
+    }
+
+    async fn lease_time_to_live(
+        &self,
+        request: Request<LeaseTimeToLiveRequest>,
+    ) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
+        let LeaseTimeToLiveRequest { id, keys } = request.into_inner();
+        let session = SessionId(id);
+        let header = self.current();
+        let call = Call::TimeToLive.into();
+        let call = LeaseCall { session: id, call, lease: true, ..LeaseCall::default() };
+        let here = Some(self.0.lease_call(&call)).filter(|reply| reply.done);
+        let reply = match here {
+            Some(reply) => Some(reply),
+            None => self.0.lease_call_elsewhere(call).await,
+        };
+        Ok(Response::new(match reply {
+            None => LeaseTimeToLiveResponse { header, id, ttl: -1, granted_ttl: 0, keys: vec![] },
+            Some(LeaseReply { ttl_ms, left_ms, held, .. }) => {
+                let names = if keys { held } else { Vec::new() };
+                LeaseTimeToLiveResponse {
+                    header,
+                    id,
+                    ttl: (left_ms / 1000).cast_signed(),
+                    granted_ttl: (ttl_ms / 1000).cast_signed(),
+                    keys: names.iter().map(|name| key(name, session)).collect(),
+                }
+            }
+        }))
+    }
+
+    async fn lease_leases(
+        &self,
+        _: Request<LeaseLeasesRequest>,
+    ) -> Result<Response<LeaseLeasesResponse>, Status> {
+        let header = self.current();
+        let core = self.0.lock();
+        let leases = core.leases.leases().map(|session| LeaseStatus { id: session.0 });
+        Ok(Response::new(LeaseLeasesResponse { header, leases: leases.collect() }))
+    }
+}
+
+#[tonic::async_trait]
+impl Lock for Etcd {
+    async fn lock(&self, request: Request<LockRequest>) -> Result<Response<LockResponse>, Status> {
+        let client = Client { host: peer(&request), ..Client::default() };
+        let LockRequest { name, lease } = request.into_inner();
+        let (session, unused) = match lease {
+            0 => {
+                let session = self.0.private_lease(client)?;
+                (session, Some(Unused { service: &self.0, session }))
+            }
+            lease => (SessionId(lease), None),
+        };
+        let fencing_token = match self.0.acquire(session, &name, |_| WaitLimit::Never).await? {
+            Outcome::Granted { fencing_token, .. } | Outcome::Already { fencing_token } => {
+                fencing_token
+            }
+            outcome => return Err(refusal(outcome)),
+        };
+        // From now on the lease belongs to the caller.
+        std::mem::forget(unused);
+        let key = key(&name, session);
+        Ok(Response::new(LockResponse { header: self.header(fencing_token), key }))
+    }
+
+    async fn unlock(
+        &self,
+        request: Request<UnlockRequest>,
+    ) -> Result<Response<UnlockResponse>, Status> {
+        let key = request.into_inner().key;
+        if key.is_empty() {
+            return Err(Status::invalid_argument("etcdserver: key is not provided"));
+        }
+        let (name, session) = parse_key(&key).ok_or_else(|| {
+            Status::invalid_argument("invalid key: use NAME/LEASE, as Lock returned it")
+        })?;
+        let call = Call::Release.into();
+        let call = LeaseCall { session: session.0, call, lease: true, name: name.to_vec() };
+        if !self.0.lease_call(&call).done {
+            self.0.lease_call_elsewhere(call).await;
+        }
+        Ok(Response::new(UnlockResponse { header: self.current() }))
+    }
+}
+
+impl Service {
+    /// Requests a lock and waits for the outcome. Dropping the future cancels the wait.
+    pub(super) async fn acquire(
+        self: &Arc<Self>,
+        session: SessionId,
+        name: &[u8],
+        limit: impl FnOnce(Moment) -> WaitLimit,
+    ) -> Result<Outcome, Status> {
+        if name.len() > mutua_node::MAX_NAME {
+            return Err(Status::invalid_argument(crate::name_too_long()));
+        }
+        let (caller, outcome) = oneshot::channel();
+        if !self.lock().leases.is_lease(session) {
+            return Err(self.no_lease(session));
+        }
+        let wait = self.call(|core: &mut Core, now| {
+            let wait = core.leases.acquire(now, session, name, limit(now));
+            core.waiters.insert(wait, Waiter::Call { caller, name: Name::from(name) });
+            wait
+        });
+        let waiting = Waiting { service: self, wait, done: false };
+        waiting.outcome(outcome).await
+    }
+
+    fn private_lease(self: &Arc<Self>, client: Client) -> Result<SessionId, Status> {
+        let opening =
+            Opening { id: 0, ttl: DEFAULT_ETCD_LEASE, client, supervised: true, lease: true };
+        let opened = self.call(|core, now| core.leases.open(now, opening));
+        opened.map(|(session, _)| session).map_err(|error| Status::internal(error.to_string()))
+    }
+
+    /// The error for a lease that is not found here; its number may contain its member's index.
+    fn no_lease(&self, session: SessionId) -> Status {
+        let text = "etcdserver: requested lease not found";
+        let member = usize::from(session.member());
+        match self.members.get(member) {
+            Some(name) if session.0 > 0 && *name != self.name => Status::not_found(format!(
+                "{text}: a lease belongs to the node that granted it, perhaps `{name}` for this one"
+            )),
+            _ => Status::not_found(text),
+        }
+    }
+
+    fn member_index(&self) -> u64 {
+        let index = self.members.iter().position(|name| *name == self.name);
+        index.unwrap_or_default() as u64
+    }
+}
+
+/// The error for a lock that was not granted.
+pub(super) fn refusal(outcome: Outcome) -> Status {
+    match outcome {
+        // The session was live when the wait began.
+        Outcome::NoSession => Status::unknown("mutex: session is expired"),
+        Outcome::Unavailable(why) => Status::unavailable(why),
+        Outcome::Busy | Outcome::TimedOut => Status::aborted("held, or has waiters"),
+        Outcome::Cancelled => Status::cancelled("the request was cancelled"),
+        Outcome::Granted { .. } | Outcome::Already { .. } => Status::internal("granted"),
+    }
+}
+
+/// The private lease of a call that has not returned it: no client knows it.
+struct Unused<'a> {
+    service: &'a Arc<Service>,
+    session: SessionId,
+}
+
+impl Drop for Unused<'_> {
+    fn drop(&mut self) {
+        self.service.call(|core, now| core.leases.close(now, self.session));
+    }
+}
+
+/// The wait of a call, cancelled when the call is.
+struct Waiting<'a> {
+    service: &'a Arc<Service>,
+    wait: WaitId,
+    done: bool,
+}
+
+impl Waiting<'_> {
+    async fn outcome(mut self, outcome: oneshot::Receiver<Outcome>) -> Result<Outcome, Status> {
+        let outcome = outcome.await.map_err(|_| Status::unavailable("the node is stopping"))?;
+        self.done = true;
+        Ok(outcome)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.service.call(|core, now| core.leases.cancel(now, self.wait));
+        }
+    }
+}
+
+/// The key of a lock that is held on a lease, as etcd makes it.
+pub(super) fn key(name: &[u8], session: SessionId) -> Vec<u8> {
+    let sign = if session.0 < 0 { "-" } else { "" };
+    let lease = format!("/{sign}{:x}", session.0.unsigned_abs());
+    [name, lease.as_bytes()].concat()
+}
+
+fn parse_key(key: &[u8]) -> Option<(&[u8], SessionId)> {
+    let slash = key.iter().rposition(|&byte| byte == b'/')?;
+    let lease = str::from_utf8(&key[slash + 1..]).ok()?;
+    // Only the form that `key` writes: no plus sign, no capitals, no leading zeros.
+    let session = SessionId(i64::from_str_radix(lease, 16).ok()?);
+    (self::key(&key[..slash], session) == key).then_some((&key[..slash], session))
+}
+
+fn seconds(seconds: i64) -> Duration {
+    Duration::from_secs(seconds.unsigned_abs())
+}
+
+fn peer<T>(request: &Request<T>) -> String {
+    request.remote_addr().map_or_else(|| "local".to_owned(), |address| address.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{key, parse_key};
+    use crate::leases::SessionId;
+
+    #[test]
+    fn keys_have_etcds_form_and_are_parsed_back() {
+        assert_eq!(key(b"foo", SessionId(0x1234)), b"foo/1234");
+        assert_eq!(key(b"neg", SessionId(-7)), b"neg/-7");
+        let names: [&[u8]; 4] = [b"", b"a/b", b"\0\xff", b"a/"];
+        for (name, lease) in names
+            .into_iter()
+            .flat_map(|name| [1, -1, i64::MAX, i64::MIN].map(|lease| (name, lease)))
+        {
+            let session = SessionId(lease);
+            assert_eq!(parse_key(&key(name, session)), Some((name, session)));
+        }
+        for wrong in ["", "foo", "foo/", "foo/xyz", "foo/+7", "foo/0A", "foo/07"] {
+            assert_eq!(parse_key(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}

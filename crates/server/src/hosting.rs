@@ -1,0 +1,360 @@
+//! Clients that outlive their node, around the lease table: holds are recorded through the node,
+//! those of lost nodes are taken over, and a client finds the node that serves it.
+
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use mutua_client::proto::v1::{self, peer_query::Query, peer_reply::Reply};
+use mutua_node::{FencingToken, Guard, HoldId, Served, ServedClient};
+use prost::Message;
+use tokio::sync::mpsc;
+use tonic::Status;
+
+use super::{
+    Core, Options, Service,
+    clients::{client, millis},
+    node_requests::NodeRequest,
+};
+use crate::{
+    Moment,
+    leases::{Name, Opening, RequestId, SessionId},
+};
+
+/// The endpoints of other nodes are asked for again after this long.
+const ENDPOINTS_AGAIN: Duration = Duration::from_secs(5);
+
+/// Where a node serves clients.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Endpoints {
+    host: String,
+    anywhere: Vec<String>,
+    on_host: Vec<String>,
+}
+
+/// Where the other nodes serve clients, by their names.
+#[derive(Default)]
+pub(crate) struct PeerEndpoints {
+    asked: Option<Moment>,
+    known: Vec<(String, Endpoints)>,
+}
+
+/// The node that serves a session.
+enum Located {
+    /// This one does, or no node can.
+    Here,
+    /// Another one.
+    At(String),
+    /// It is not known yet: the client tries again.
+    Unknown,
+}
+
+impl Endpoints {
+    pub(crate) fn of(options: &Options) -> Self {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let socket = |socket: &Path| {
+            let path = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+            format!("unix:{}", path.display())
+        };
+        let mut endpoints =
+            Self { host, anywhere: Vec::new(), on_host: vec![socket(&options.socket)] };
+        if let Some(address) = options.tcp {
+            let member = options.node.members.iter().find(|one| one.name == options.node.node);
+            let text = reachable(address, member.map(|member| member.address.as_str()));
+            match address.ip().is_loopback() {
+                true => endpoints.on_host.push(text),
+                false => endpoints.anywhere.push(text),
+            }
+        }
+        endpoints
+    }
+
+    /// The endpoints for a client on this host.
+    fn for_host(&self, host: &str) -> Vec<String> {
+        let local = self.on_host.iter().filter(|_| host == self.host);
+        local.chain(&self.anywhere).cloned().collect()
+    }
+}
+
+/// An address that clients on other hosts can use: a node that serves on all addresses is reached
+/// where the other members reach it.
+fn reachable(address: SocketAddr, member: Option<&str>) -> String {
+    match member.and_then(|member| member.rsplit_once(':')) {
+        Some((host, _)) if address.ip().is_unspecified() => format!("{host}:{}", address.port()),
+        _ => address.to_string(),
+    }
+}
+
+/// The error for a client that another member serves, or will serve soon.
+pub(crate) fn unavailable() -> Status {
+    Status::unavailable("this node does not serve the session; another member does, or will soon")
+}
+
+/// Holds.
+impl Service {
+    /// Records the hold of a request in the name of a session.
+    pub(crate) fn keep(&self, core: &mut Core, now: Moment, request: RequestId, id: SessionId) {
+        let opening = core.leases.opening_of(id);
+        let granted = core.requests.get(&request);
+        let (Some(NodeRequest::Granted(guard)), Some(opening)) = (granted, opening) else { return };
+        core.keeping.insert(request, id);
+        if !guard.record(recorded(&opening)) {
+            core.leases.lost(now, request, String::new());
+        }
+    }
+
+    /// Handles the node's reports. Does not return while the node runs.
+    pub(crate) async fn follow_holds(
+        self: Arc<Self>,
+        mut reports: mpsc::UnboundedReceiver<Served>,
+    ) {
+        while let Some(report) = reports.recv().await {
+            match report {
+                Served::Recorded(hold) => self.call(|core, now| core.recorded(now, hold)),
+                Served::Lost(hold) => self.call(|core, now| core.hold_lost(now, hold)),
+                Served::Custody { name, hold, fence, client } => {
+                    self.take_custody(&name, hold, fence, &client);
+                }
+            }
+        }
+    }
+
+    fn take_custody(
+        self: &Arc<Self>,
+        name: &Name,
+        hold: HoldId,
+        fence: FencingToken,
+        served: &ServedClient,
+    ) {
+        let guard = self.handle.take_custody(name, hold, fence);
+        let opening = opening(served);
+        let (owner, session) = (opening.client.owner.clone(), opening.id);
+        let shown = name.escape_ascii();
+        tracing::info!("lock {shown} of {owner} (session {session:x}) is served here from now on");
+        self.call(|core, now| core.custody(now, name, opening, guard));
+    }
+}
+
+impl Core {
+    fn recorded(&mut self, now: Moment, hold: HoldId) {
+        if let Some(&request) = self.holds.get(&hold)
+            && let Some(session) = self.keeping.remove(&request)
+        {
+            self.leases.recorded(now, request, session);
+        }
+    }
+
+    fn hold_lost(&mut self, now: Moment, hold: HoldId) {
+        if let Some(&request) = self.holds.get(&hold) {
+            self.leases.lost(now, request, "the node no longer holds the lock".to_owned());
+        }
+    }
+
+    fn custody(&mut self, now: Moment, name: &Name, opening: Opening, guard: Guard) {
+        let token = guard.fencing_token().0.number();
+        self.revision = self.revision.max(token);
+        let request = self.leases.custody(now, opening, name, token);
+        self.holds.insert(guard.hold_id(), request);
+        self.requests.insert(request, NodeRequest::Granted(guard));
+    }
+}
+
+/// A session as other members record it.
+fn recorded(opening: &Opening) -> ServedClient {
+    let client = &opening.client;
+    let value = v1::Recorded {
+        client: Some(v1::Client {
+            owner: client.owner.clone(),
+            host: client.host.clone(),
+            pid: client.pid,
+            command: client.command.clone(),
+            version: client.version.clone(),
+        }),
+        supervised: opening.supervised,
+        lease: opening.lease,
+    };
+    let session = opening.id.cast_unsigned();
+    ServedClient { session, ttl: opening.ttl, value: value.encode_to_vec() }
+}
+
+fn opening(served: &ServedClient) -> Opening {
+    let value = v1::Recorded::decode(&*served.value).unwrap_or_default();
+    Opening {
+        id: served.session.cast_signed(),
+        ttl: served.ttl,
+        client: client(value.client),
+        supervised: value.supervised,
+        lease: value.lease,
+    }
+}
+
+/// Sessions.
+impl Service {
+    /// Whether this node may go on serving the session of an `Open`. If not, the answer to send.
+    pub(crate) async fn elsewhere(self: &Arc<Self>, open: &v1::Open) -> Option<Answer> {
+        if open.session == 0 || !self.handle.is_replicated() {
+            return None;
+        }
+        match self.locate(open).await {
+            Located::Here => None,
+            Located::At(node) => {
+                let host = open.client.as_ref().map(|client| client.host.as_str());
+                let endpoints = self.endpoints_of(&node, host.unwrap_or_default()).await;
+                Some(Ok(v1::Moved { node, endpoints }))
+            }
+            Located::Unknown => Some(Err(unavailable())),
+        }
+    }
+
+    async fn locate(self: &Arc<Self>, open: &v1::Open) -> Located {
+        let session = SessionId(open.session);
+        if !self.handle.may_renew() {
+            return Located::Unknown;
+        }
+        if self.call(|core, now| core.leases.serves(now, session)) {
+            return Located::Here;
+        }
+        let query = v1::SessionQuery { session: open.session, reclaims: open.reclaims.clone() };
+        let here = self.report_session(&query);
+        let (mut keeps, mut settled) = (here.keeps, here.settled);
+        for (node, reply) in self.query_all(Query::Session(query)).await {
+            match reply {
+                Some(Reply::Session(report)) if report.serves => return Located::At(node),
+                Some(Reply::Session(report)) => {
+                    keeps |= report.keeps;
+                    settled &= report.settled;
+                }
+                Some(_) | None => settled = false,
+            }
+        }
+        if keeps || (!settled && !open.reclaims.is_empty()) {
+            self.claim(open);
+            return Located::Unknown;
+        }
+        Located::Here
+    }
+
+    /// A client whose node is gone, and no other serves it yet: if all records are lost, its word
+    /// counts.
+    fn claim(&self, open: &v1::Open) {
+        let opening = Opening {
+            id: open.session,
+            ttl: Duration::from_millis(open.ttl_ms),
+            client: client(open.client.clone()),
+            supervised: open.supervised,
+            lease: false,
+        };
+        for v1::Reclaim { name, fencing_token } in &open.reclaims {
+            if name.len() <= mutua_node::MAX_NAME {
+                self.handle.claim(name, *fencing_token, recorded(&opening));
+            }
+        }
+    }
+
+    /// What this node knows of a session.
+    pub(crate) fn report_session(self: &Arc<Self>, query: &v1::SessionQuery) -> v1::SessionReport {
+        let session = SessionId(query.session);
+        let serves = self.call(|core, now| core.leases.serves(now, session));
+        let keeps = |lock: &v1::Reclaim| self.handle.keeps_record(&lock.name, lock.fencing_token);
+        v1::SessionReport {
+            serves,
+            keeps: query.reclaims.iter().any(keeps),
+            settled: self.handle.is_settled(),
+        }
+    }
+
+    /// A call about a session that this node may serve.
+    pub(crate) fn lease_call(self: &Arc<Self>, call: &v1::LeaseCall) -> v1::LeaseReply {
+        use v1::lease_call::Call;
+        let session = SessionId(call.session);
+        let may_renew = self.handle.may_renew();
+        self.call(|core, now| {
+            let leases = &mut core.leases;
+            let Some((ttl, left)) = leases.time_to_live(now, session) else {
+                return v1::LeaseReply::default();
+            };
+            if leases.is_lease(session) != call.lease {
+                return v1::LeaseReply::default();
+            }
+            let held = leases.held(session).iter().map(|name| name.to_vec()).collect();
+            let done = match call.call() {
+                Call::Renew => may_renew && leases.renew(now, session).is_some(),
+                Call::Close => leases.close(now, session),
+                Call::TimeToLive => true,
+                Call::Release => {
+                    let holder = leases.holder(now, &call.name);
+                    let own = holder.filter(|holder| holder.session == session);
+                    own.is_some_and(|own| leases.release(now, &call.name, own.fencing_token))
+                }
+                Call::Unknown => false,
+            };
+            v1::LeaseReply { done, ttl_ms: millis(ttl), left_ms: millis(left), held }
+        })
+    }
+
+    /// A call about a session at the node that serves it; `None` if no other node does.
+    pub(crate) async fn lease_call_elsewhere(&self, call: v1::LeaseCall) -> Option<v1::LeaseReply> {
+        if !self.handle.is_replicated() {
+            return None;
+        }
+        let replies = self.query_all(Query::Lease(call)).await.into_iter();
+        let done = |(_, reply)| match reply {
+            Some(Reply::Lease(reply)) => Some(reply).filter(|reply: &v1::LeaseReply| reply.done),
+            _ => None,
+        };
+        replies.filter_map(done).next()
+    }
+}
+
+/// Endpoints.
+impl Service {
+    pub(crate) fn own_endpoints(&self) -> v1::EndpointsResponse {
+        let Endpoints { host, anywhere, on_host } = self.endpoints.clone();
+        v1::EndpointsResponse { host, anywhere, on_host }
+    }
+
+    /// Where the other nodes serve clients, as last reported; asked for now and then.
+    async fn peer_endpoints(self: &Arc<Self>) -> Vec<(String, Endpoints)> {
+        let fresh = self.call(|core, now| {
+            let due = |asked: Moment| now.since(asked) >= ENDPOINTS_AGAIN;
+            let fresh = core.endpoints.asked.is_some_and(|asked| !due(asked));
+            core.endpoints.asked = if fresh { core.endpoints.asked } else { Some(now) };
+            fresh.then(|| core.endpoints.known.clone())
+        });
+        if let Some(known) = fresh {
+            return known;
+        }
+        let replies = self.query_all(Query::Endpoints(v1::EndpointsRequest {})).await;
+        self.call(|core, _| {
+            for (node, reply) in replies {
+                let Some(Reply::Endpoints(reply)) = reply else { continue };
+                let v1::EndpointsResponse { host, anywhere, on_host } = reply;
+                core.endpoints.known.retain(|(known, _)| *known != node);
+                core.endpoints.known.push((node, Endpoints { host, anywhere, on_host }));
+            }
+            core.endpoints.known.clone()
+        })
+    }
+
+    async fn endpoints_of(self: &Arc<Self>, node: &str, host: &str) -> Vec<String> {
+        let known = self.peer_endpoints().await;
+        let of = known.iter().find(|(name, _)| name == node);
+        of.map(|(_, endpoints)| endpoints.for_host(host)).unwrap_or_default()
+    }
+
+    /// Sends a client the endpoints of the other nodes.
+    pub(crate) fn send_peers(self: &Arc<Self>, session: SessionId, host: String) {
+        if !self.handle.is_replicated() {
+            return;
+        }
+        let service = Arc::clone(self);
+        tokio::spawn(async move {
+            let known = service.peer_endpoints().await;
+            let endpoints: Vec<_> =
+                known.iter().flat_map(|(_, endpoints)| endpoints.for_host(&host)).collect();
+            let reply = v1::session_reply::Reply::Peers(v1::Peers { endpoints });
+            service.call(|core, _| core.send(session, reply));
+        });
+    }
+}
+
+/// The answer to an `Open` of a session that this node does not serve.
+pub(crate) type Answer = Result<v1::Moved, Status>;

@@ -1,0 +1,158 @@
+//! Clients that outlive their node: grants that are recorded at other members, and holds that are
+//! taken over from a lost node.
+//!
+//! Where holds are recorded, a grant of the node goes to a waiter in two steps: the hold is
+//! recorded in the name of the waiter's session, and then the waiter is informed. A waiter that
+//! gives up in between leaves the grant to the next one.
+
+use std::time::Duration;
+
+use super::{
+    Effect, LeaseTable, Name, Opening, Outcome, RequestId, SessionId, Timer, WaitId,
+    sessions::Session,
+};
+use crate::Moment;
+
+/// A grant that has no holder yet.
+pub(super) struct Recording {
+    pub(super) request: RequestId,
+    pub(super) token: u64,
+    /// The client that only tries, if the request is its.
+    pub(super) trier: Option<WaitId>,
+    /// The waiter in whose name it is being recorded.
+    pub(super) wait: Option<WaitId>,
+}
+
+impl LeaseTable {
+    /// How long a session lasts on this node's clock, so that it lasts as long on its client's.
+    pub(super) fn lasts(&self, ttl: Duration) -> Duration {
+        let drift = u64::from(self.settings.drift);
+        let nanos = ttl.as_nanos() * u128::from(1_000_000 + drift);
+        let nanos = nanos.div_ceil(u128::from(1_000_000 - drift.min(999_999)));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Gives a grant to the first waiter whose session is live, or back to the node.
+    pub(super) fn grant_to_next(&mut self, now: Moment, name: &Name, grant: Recording) {
+        let Recording { request, token, trier, .. } = grant;
+        let Some(wait) = self.next_live(now, name, trier) else {
+            self.drop_request(request);
+            return self.request_for_next(now, name);
+        };
+        if !self.settings.recorded {
+            return self.grant(now, wait, request, token);
+        }
+        let session = self.waits[&wait].session;
+        let lock = self.locks.get_mut(name).expect("a lock with a waiter is kept");
+        lock.recording = Some(Recording { wait: Some(wait), ..grant });
+        self.effects.push(Effect::Keep { request, session });
+    }
+
+    /// A waiter has given up: a grant that is being recorded for it goes to the next one.
+    pub(super) fn record_for_next(&mut self, now: Moment, name: &Name, gone: WaitId) {
+        let Some(lock) = self.locks.get_mut(name) else { return };
+        if let Some(grant) = lock.recording.take_if(|one| one.wait == Some(gone)) {
+            self.grant_to_next(now, name, Recording { trier: None, wait: None, ..grant });
+        }
+    }
+
+    /// The hold of this request is recorded as this session's.
+    pub(crate) fn recorded(&mut self, now: Moment, request: RequestId, session: SessionId) {
+        let Some(name) = self.requests.get(&request).cloned() else { return };
+        let waits = &self.waits;
+        let is_this = |grant: &mut Recording| {
+            let wait = grant.wait.and_then(|wait| waits.get(&wait));
+            grant.request == request && wait.is_some_and(|wait| wait.session == session)
+        };
+        let lock = self.locks.get_mut(&name).expect("a requested lock is kept");
+        let Some(grant) = lock.recording.take_if(is_this) else { return };
+        let wait = grant.wait.expect("just seen");
+        if self.is_live(now, session) {
+            self.grant(now, wait, request, grant.token);
+        } else {
+            self.grant_to_next(now, &name, grant);
+        }
+        self.changed(&name);
+    }
+
+    /// The node has lost a grant that was being recorded: its waiters go on waiting. Returns
+    /// whether it was one.
+    pub(super) fn lost_while_recording(
+        &mut self,
+        now: Moment,
+        name: &Name,
+        request: RequestId,
+    ) -> bool {
+        let Some(lock) = self.locks.get_mut(name) else { return false };
+        let Some(grant) = lock.recording.take_if(|grant| grant.request == request) else {
+            return false;
+        };
+        self.drop_request(request);
+        if let Some(trier) = grant.trier {
+            let why = "the node has lost its view lease".to_owned();
+            self.give_up(now, trier, Outcome::Unavailable(why));
+        }
+        self.request_for_next(now, name);
+        self.changed(name);
+        true
+    }
+
+    /// This node holds a lock for a client of a lost node, in the session that the client has.
+    /// Returns the request that stands for the hold.
+    pub(crate) fn custody(
+        &mut self,
+        now: Moment,
+        opening: Opening,
+        name: &Name,
+        token: u64,
+    ) -> RequestId {
+        let id = SessionId(opening.id);
+        let valid_until = now.after(self.lasts(opening.ttl));
+        let session = self.sessions.entry(id).or_insert_with(|| Session {
+            client: opening.client,
+            ttl: opening.ttl,
+            valid_until,
+            supervised: opening.supervised,
+            lease: opening.lease,
+            waits: Vec::new(),
+            held: Vec::new(),
+        });
+        session.valid_until = session.valid_until.max(valid_until);
+        self.timers.insert((session.valid_until, Timer::Lease(id)));
+        let request = RequestId(self.number());
+        self.requests.insert(request, Name::clone(name));
+        self.record(id);
+        self.hold(now, id, name, request, token);
+        self.changed(name);
+        request
+    }
+
+    /// Another member serves this session from now on: nothing is released.
+    pub(super) fn moved(&mut self, now: Moment, id: SessionId) {
+        self.effects.push(Effect::Moved { session: id });
+        let Some(session) = self.sessions.remove(&id) else { return };
+        for wait in session.waits {
+            self.give_up(now, wait, Outcome::Cancelled);
+        }
+        for name in session.held {
+            self.remove_holder(now, &name);
+        }
+    }
+
+    /// Whether this node serves the session.
+    pub(crate) fn serves(&self, now: Moment, id: SessionId) -> bool {
+        self.is_live(now, id)
+    }
+
+    /// What other members record of a session.
+    pub(crate) fn opening_of(&self, id: SessionId) -> Option<Opening> {
+        let session = self.sessions.get(&id)?;
+        Some(Opening {
+            id: id.0,
+            ttl: session.ttl,
+            client: session.client.clone(),
+            supervised: session.supervised,
+            lease: session.lease,
+        })
+    }
+}

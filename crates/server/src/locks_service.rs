@@ -1,0 +1,183 @@
+//! Mutua's own service for locks: what etcd's services lack.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use tokio::{
+    net::unix,
+    sync::{mpsc, watch},
+};
+use tokio_stream::{
+    Stream, StreamExt,
+    wrappers::{ReceiverStream, UnboundedReceiverStream, WatchStream},
+};
+use tonic::{Request, Response, Status, Streaming, transport::server::UdsConnectInfo};
+
+use super::{
+    Service,
+    etcd::{key, refusal},
+    session_stream,
+};
+use crate::{
+    leases::{Name, Outcome, SessionId, WaitLimit},
+    proto::v1::{self, locks_server::Locks},
+};
+
+/// Mutua's own service, over one server's state.
+#[derive(Clone)]
+pub(super) struct LocksService(pub(super) Arc<Service>);
+
+#[tonic::async_trait]
+impl Locks for LocksService {
+    type AttachStream = UnboundedReceiverStream<Result<v1::SessionReply, Status>>;
+
+    async fn attach(
+        &self,
+        request: Request<Streaming<v1::SessionRequest>>,
+    ) -> Result<Response<Self::AttachStream>, Status> {
+        let local = request.extensions().get::<UdsConnectInfo>();
+        let process = local.and_then(|local| local.peer_cred).and_then(|peer| pid(&peer));
+        let (replies, stream) = session_stream::channel();
+        let requests = request.into_inner();
+        tokio::spawn(session_stream::run(Arc::clone(&self.0), requests, replies, process));
+        Ok(Response::new(UnboundedReceiverStream::new(stream)))
+    }
+
+    async fn acquire(
+        &self,
+        request: Request<v1::AcquireRequest>,
+    ) -> Result<Response<v1::AcquireResponse>, Status> {
+        let v1::AcquireRequest { name, lease, wait_ms } = request.into_inner();
+        let session = SessionId(lease);
+        let limit = |now| WaitLimit::from_millis(now, wait_ms);
+        let response = match self.0.acquire(session, &name, limit).await? {
+            Outcome::Granted { fencing_token, .. } | Outcome::Already { fencing_token } => {
+                let key = key(&name, session);
+                v1::AcquireResponse { acquired: true, fencing_token, key, holder: None }
+            }
+            Outcome::Busy | Outcome::TimedOut => {
+                let holder = self.0.holder_anywhere(&Name::from(&*name)).await;
+                v1::AcquireResponse { holder, ..Default::default() }
+            }
+            outcome => return Err(refusal(outcome)),
+        };
+        Ok(Response::new(response))
+    }
+
+    async fn release(
+        &self,
+        request: Request<v1::ReleaseRequest>,
+    ) -> Result<Response<v1::ReleaseResponse>, Status> {
+        let v1::ReleaseRequest { name, fencing_token } = request.into_inner();
+        let held = self.0.call(|core, now| {
+            // The locks of a client's own session are released on its own stream.
+            let holder = core.leases.holder(now, &name);
+            let lease = holder.is_some_and(|holder| core.leases.is_lease(holder.session));
+            lease && core.leases.release(now, &name, fencing_token)
+        });
+        Ok(Response::new(v1::ReleaseResponse { held }))
+    }
+
+    async fn verify(
+        &self,
+        request: Request<v1::VerifyRequest>,
+    ) -> Result<Response<v1::VerifyResponse>, Status> {
+        self.0.verify(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn list(
+        &self,
+        request: Request<v1::ListRequest>,
+    ) -> Result<Response<v1::ListResponse>, Status> {
+        Ok(Response::new(self.0.list(request.into_inner()).await))
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::Lock, Status>> + Send>>;
+
+    async fn watch(
+        &self,
+        request: Request<v1::WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let name = Name::from(request.into_inner().name);
+        let service = Arc::clone(&self.0);
+        let changes = service.watch(&name);
+        if !service.is_alone() {
+            return Ok(Response::new(Box::pin(watch_all(service, name, changes))));
+        }
+        // The first item follows at once; several changes in a row may be sent as one.
+        let states = WatchStream::new(changes).map(move |()| {
+            let state = service.call(|core, now| core.leases.show(now, &name));
+            Ok(service.describe(state))
+        });
+        Ok(Response::new(Box::pin(states)))
+    }
+
+    async fn r#break(
+        &self,
+        request: Request<v1::BreakRequest>,
+    ) -> Result<Response<v1::BreakResponse>, Status> {
+        let request = request.into_inner();
+        if request.reason.trim().is_empty() {
+            return Err(Status::invalid_argument("breaking a lock needs a reason"));
+        }
+        self.0.break_grant(request).await.map(Response::new)
+    }
+
+    async fn about(
+        &self,
+        _: Request<v1::AboutRequest>,
+    ) -> Result<Response<v1::AboutResponse>, Status> {
+        Ok(Response::new(v1::AboutResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            node: self.0.name.clone(),
+            scope: self.0.scope.wire().into(),
+            cluster: self.0.scope.cluster().unwrap_or_default().to_owned(),
+        }))
+    }
+}
+
+impl Service {
+    fn watch(&self, name: &Name) -> watch::Receiver<()> {
+        let mut core = self.lock();
+        let watched = core.watched.entry(Name::clone(name));
+        watched.or_insert_with(|| watch::channel(()).0).subscribe()
+    }
+}
+
+/// The states of a lock at all nodes: read when it changes here, and every second for the others.
+fn watch_all(
+    service: Arc<Service>,
+    name: Name,
+    mut changes: watch::Receiver<()>,
+) -> impl Stream<Item = Result<v1::Lock, Status>> + Send {
+    let (sender, states) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let mut last = None;
+        loop {
+            let lock = service.show(&name).await;
+            let timeless = Some(without_times(lock.clone()));
+            if last != timeless && sender.send(Ok(lock)).await.is_err() {
+                return;
+            }
+            last = timeless;
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() {
+                    return;
+                },
+                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                () = sender.closed() => return,
+            }
+        }
+    });
+    ReceiverStream::new(states)
+}
+
+fn without_times(mut lock: v1::Lock) -> v1::Lock {
+    for entry in lock.holder.iter_mut().chain(&mut lock.waiting) {
+        entry.for_ms = 0;
+    }
+    lock
+}
+
+fn pid(peer: &unix::UCred) -> Option<u32> {
+    peer.pid().and_then(|pid| u32::try_from(pid).ok())
+}

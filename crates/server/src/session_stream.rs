@@ -1,0 +1,292 @@
+//! A client's session on one stream.
+
+use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tonic::{Status, Streaming};
+
+use super::{
+    Replies, Service, Waiter,
+    clients::{Connected, client, millis},
+    peers_query::PeerState,
+};
+use crate::{
+    leases::{Name, Opening, SessionId, WaitId, WaitLimit},
+    proto::v1::{self, session_reply::Reply, session_request::Request},
+};
+
+/// A session whose stream is being read.
+struct Attached {
+    service: Arc<Service>,
+    session: SessionId,
+    number: u64,
+    /// The waits on this stream: the client's number and the lease table's.
+    waits: Vec<(u64, WaitId, Name)>,
+    /// The positions that were sent last.
+    sent: Vec<(u64, v1::Waiting)>,
+    /// Whether the positions were read before.
+    read_before: bool,
+}
+
+/// Reads a stream to its end.
+pub(super) async fn run(
+    service: Arc<Service>,
+    mut requests: Streaming<v1::SessionRequest>,
+    replies: Replies,
+    process: Option<u32>,
+) {
+    let open = match requests.next().await {
+        Some(Ok(v1::SessionRequest { request: Some(Request::Open(open)) })) => open,
+        Some(Ok(_)) => {
+            let text = "the first request must be Open";
+            let _ = replies.send(Err(Status::invalid_argument(text)));
+            return;
+        }
+        Some(Err(_)) | None => return,
+    };
+    if open.close_only {
+        let session = SessionId(open.session);
+        let closed = service
+            .call(|core, now| !core.leases.is_lease(session) && core.leases.close(now, session));
+        if !closed {
+            let call = v1::lease_call::Call::Close.into();
+            let close = v1::LeaseCall { session: session.0, call, ..Default::default() };
+            service.lease_call_elsewhere(close).await;
+        }
+        let closed = Reply::Closed(v1::Closed {});
+        let _ = replies.send(Ok(v1::SessionReply { reply: Some(closed) }));
+        return;
+    }
+    match service.elsewhere(&open).await {
+        None => {}
+        Some(answer) => {
+            let moved = |moved| v1::SessionReply { reply: Some(Reply::Moved(moved)) };
+            let _ = replies.send(answer.map(moved));
+            return;
+        }
+    }
+    let supervised = open.supervised;
+    // Opened while the process runs: later its number may be another's.
+    let process = process.and_then(open_process);
+    let Some(mut attached) = Attached::begin(service, open, replies) else { return };
+    attached.read(requests).await;
+    let Attached { service, session, number, .. } = attached;
+    let last = service.call(|core, now| {
+        let last = core.disconnected(session, number);
+        if last {
+            core.leases.detach(now, session);
+        }
+        last
+    });
+    if let Some(process) = process
+        && last
+        && !supervised
+    {
+        end_with_process(&service, session, &process).await;
+    }
+}
+
+fn open_process(pid: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+/// Ends a session when its client's process has ended. Returns then, or when the session has ended
+/// or is attached again. The process has closed its connection, so it has mostly ended by now.
+async fn end_with_process(service: &Arc<Service>, session: SessionId, process: &OwnedFd) {
+    loop {
+        let mut events = [PollFd::new(process, PollFlags::IN)];
+        let ended = poll(&mut events, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+        let done = service.call(|core, now| {
+            let expired = core.leases.time_to_live(now, session).is_none();
+            let attached = core.clients.contains_key(&session);
+            if ended && !attached {
+                core.leases.client_ended(now, session);
+            }
+            ended || expired || attached
+        });
+        if done {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+impl Attached {
+    /// Opens the session, or resumes it.
+    fn begin(service: Arc<Service>, open: v1::Open, replies: Replies) -> Option<Self> {
+        let own = Arc::clone(&service);
+        let host = open.client.as_ref().map(|client| client.host.clone()).unwrap_or_default();
+        let begun = service.call(move |core, now| {
+            let opening = Opening {
+                id: 0,
+                ttl: Duration::from_millis(open.ttl_ms),
+                client: client(open.client),
+                supervised: open.supervised,
+                lease: false,
+            };
+            let (session, ttl) = match core.leases.attach(now, SessionId(open.session), opening) {
+                Ok(attached) => attached,
+                Err(error) => {
+                    let _ = replies.send(Err(Status::invalid_argument(error.to_string())));
+                    return None;
+                }
+            };
+            let refused =
+                open.reclaims.into_iter().filter(|v1::Reclaim { name, fencing_token }| {
+                    name.len() > mutua_node::MAX_NAME
+                        || !core.leases.reclaim(now, session, name, *fencing_token)
+                });
+            let opened = v1::Opened {
+                session: session.0,
+                ttl_ms: millis(ttl),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                node: own.name.clone(),
+                refused: refused.collect(),
+                quarantine_ms: millis(core.leases.quarantine(now)),
+                scope: own.scope.wire().into(),
+                cluster: own.scope.cluster().unwrap_or_default().to_owned(),
+            };
+            core.streams += 1;
+            let number = core.streams;
+            let _ = replies.send(Ok(v1::SessionReply { reply: Some(Reply::Opened(opened)) }));
+            core.clients.entry(session).or_default().push(Connected { replies, number });
+            Some((session, number))
+        });
+        let (session, number) = begun?;
+        service.send_peers(session, host);
+        let (waits, sent) = (Vec::new(), Vec::new());
+        Some(Self { service, session, number, waits, sent, read_before: false })
+    }
+
+    async fn read(&mut self, mut requests: Streaming<v1::SessionRequest>) {
+        let mut often = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            tokio::select! {
+                biased;
+                request = requests.next() => match request {
+                    Some(Ok(v1::SessionRequest { request: Some(Request::Close(_)) })) => {
+                        self.service.call(|core, now| core.leases.close(now, self.session));
+                        return;
+                    }
+                    Some(Ok(v1::SessionRequest { request: Some(request) })) => self.serve(request),
+                    Some(Ok(v1::SessionRequest { request: None })) => {}
+                    Some(Err(_)) | None => return,
+                },
+                _ = often.tick(), if !self.waits.is_empty() => self.send_positions(),
+            }
+        }
+    }
+
+    fn serve(&mut self, request: Request) {
+        match request {
+            Request::Acquire(acquire) => self.acquire(acquire),
+            Request::Cancel(cancel) => {
+                let wait = self.waits.iter().find(|wait| wait.0 == cancel.id).map(|wait| wait.1);
+                if let Some(wait) = wait {
+                    self.service.call(|core, now| core.leases.cancel(now, wait));
+                }
+            }
+            Request::Release(v1::Release { name, fencing_token }) => {
+                self.service.call(|core, now| {
+                    let holder = core.leases.holder(now, &name);
+                    let own = holder.is_some_and(|holder| holder.session == self.session);
+                    let held = own && core.leases.release(now, &name, fencing_token);
+                    core.send(
+                        self.session,
+                        Reply::Released(v1::Released { name, fencing_token, held }),
+                    );
+                })
+            }
+            Request::Renew(_) if !self.service.handle.may_renew() => {
+                self.service.call(|core, _| core.send_moved(self.session));
+            }
+            Request::Renew(v1::Renew { number }) => self.service.call(|core, now| {
+                let ttl = core.leases.renew(now, self.session).unwrap_or_default();
+                let renewed = v1::Renewed { number, ttl_ms: millis(ttl) };
+                core.send(self.session, Reply::Renewed(renewed));
+            }),
+            Request::Open(_) | Request::Close(_) => {}
+        }
+    }
+
+    fn acquire(&mut self, acquire: v1::Acquire) {
+        let v1::Acquire { id, name, wait_ms, watch } = acquire;
+        if name.len() > mutua_node::MAX_NAME {
+            let text = crate::name_too_long();
+            let refused =
+                v1::Refused { id, reason: v1::Reason::Invalid.into(), text, holder: None };
+            return self.service.call(|core, _| core.send(self.session, Reply::Refused(refused)));
+        }
+        let name = Name::from(name);
+        let wait = self.service.call(|core, now| {
+            let limit = WaitLimit::from_millis(now, wait_ms);
+            let wait = core.leases.acquire(now, self.session, &name, limit);
+            let session = self.session;
+            core.waiters.insert(wait, Waiter::Client { id, session, name: Name::clone(&name) });
+            wait
+        });
+        let waits = self.service.lock().leases.position(wait).is_some();
+        if waits {
+            self.waits.push((id, wait, name));
+            if watch {
+                self.send_positions();
+            }
+        }
+    }
+
+    /// Sends the positions of this stream's waiters, where they have changed.
+    fn send_positions(&mut self) {
+        // The first time, a forming view and a lock without a holder are not reported: the next
+        // time is soon, and mostly the lock is granted by then.
+        let first = !std::mem::replace(&mut self.read_before, true);
+        let suspended = match first {
+            true => String::new(),
+            false => self.service.suspended().unwrap_or_default(),
+        };
+        let (service, session) = (&self.service, self.session);
+        let (waits, sent) = (&mut self.waits, &mut self.sent);
+        service.call(|core, now| {
+            waits.retain(|(_, wait, _)| core.leases.position(*wait).is_some());
+            sent.retain(|(sent, _)| waits.iter().any(|(id, ..)| id == sent));
+            for (id, wait, name) in waits.iter() {
+                let position = core.leases.position(*wait).unwrap_or_default();
+                let position = u32::try_from(position).unwrap_or(u32::MAX);
+                let here = service.holder_here(core, now, name);
+                let peers = service.peer_state(core, now, name);
+                if here.is_none() && peers.is_none() && suspended.is_empty() {
+                    // Known the next time.
+                    continue;
+                }
+                let PeerState { holder, waiting: waiting_at_peers } = peers.unwrap_or_default();
+                let (holder, suspended) = (here.or(holder), suspended.clone());
+                if first && holder.is_none() && position == 0 {
+                    continue;
+                }
+                let waiting =
+                    v1::Waiting { id: *id, position, holder, suspended, waiting_at_peers };
+                if !sent.iter().any(|(sent, old)| sent == id && is_same(old, &waiting)) {
+                    core.send(session, Reply::Waiting(waiting.clone()));
+                    sent.retain(|(sent, _)| sent != id);
+                    sent.push((*id, waiting));
+                }
+            }
+        });
+    }
+}
+
+/// Whether a client need not get the second message after the first.
+fn is_same(old: &v1::Waiting, new: &v1::Waiting) -> bool {
+    let token = |waiting: &v1::Waiting| waiting.holder.as_ref().map(|one| one.fencing_token);
+    (old.position, token(old), &old.suspended) == (new.position, token(new), &new.suspended)
+}
+
+/// The two ends of a stream to a client.
+pub(super) fn channel() -> (Replies, mpsc::UnboundedReceiver<Result<v1::SessionReply, Status>>) {
+    mpsc::unbounded_channel()
+}
