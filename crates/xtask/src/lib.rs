@@ -1,7 +1,10 @@
-//! Regenerates the gRPC code from its `.proto` files.
+//! Regenerates what is generated and committed: the gRPC code from its `.proto` files, and the
+//! tables of the documents; builds the static site of the lab.
 //!
-//! The generated code is committed, so that a build needs neither this crate nor a protoc; a test
-//! says when it is not what the files give.
+//! A build needs neither this crate nor a protoc; tests fail when a committed file is stale.
+
+pub mod docs;
+pub mod site;
 
 use std::path::{Path, PathBuf};
 
@@ -10,24 +13,29 @@ use anyhow::{Context, Result};
 /// The files that code is generated from.
 const PROTOS: [&str; 3] = ["etcd/rpc.proto", "etcd/v3lock.proto", "mutua/v1/locks.proto"];
 
-/// Where the service's crate is.
-pub fn service() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../service")
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Writes the code for the `.proto` files of the crate at `service` into the directory `out`.
+/// The directory of the client's crate.
+pub fn client() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../client")
+}
+
+/// Writes the code for the `.proto` files of the crate at `client` into the directory `out`.
 ///
 /// # Errors
 ///
 /// If a file cannot be read, compiled or written.
-pub fn generate(service: &Path, out: &Path) -> Result<()> {
-    let files = protox::compile(PROTOS, [service.join("proto")])
+pub fn generate(client: &Path, out: &Path) -> Result<()> {
+    let files = protox::compile(PROTOS, [client.join("proto")])
         .context("the .proto files do not compile")?;
-    std::fs::create_dir_all(out).with_context(|| format!("{} cannot be made", out.display()))?;
+    std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     tonic_prost_build::configure()
         .out_dir(out)
         .build_transport(false)
         .emit_rerun_if_changed(false)
         .compile_fds(files)
-        .context("the code cannot be generated")
+        .context("cannot generate the code")
 }

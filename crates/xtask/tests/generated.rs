@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, path::Path};
 #[test]
 fn the_committed_code_is_what_regeneration_gives() {
     let fresh = tempfile::tempdir().expect("a directory for the test");
-    xtask::generate(&xtask::service(), fresh.path()).expect("the files compile");
-    let committed = files(&xtask::service().join("src/generated"));
+    xtask::generate(&xtask::client(), fresh.path()).expect("the files compile");
+    let committed = files(&xtask::client().join("src/generated"));
     let fresh = files(fresh.path());
     let names: Vec<_> = committed.keys().collect();
     assert_eq!(names, fresh.keys().collect::<Vec<_>>(), "run `cargo run -p xtask -- generate`");
     for (name, text) in fresh {
-        assert!(committed[&name] == text, "{name} is old: run `cargo run -p xtask -- generate`");
+        assert!(committed[&name] == text, "{name} is stale: run `cargo run -p xtask -- generate`");
     }
 }
 
