@@ -1,21 +1,25 @@
 //! The subcommands, one a file.
 
 mod algorithms;
+mod cert;
 mod check;
 mod choose;
 mod cluster;
 mod compare;
+mod config;
 pub(crate) mod demo;
+mod lab;
 pub(crate) mod lock;
 mod locks;
+mod man;
 mod node;
-mod papers;
+mod quorums;
 mod replay;
 mod simulate;
 mod status;
 
-pub(crate) use locks::block_on;
-pub(crate) use node::read as read_config;
+pub(crate) use locks::{block_on, plain};
+pub(crate) use node::{LogFormat, log_to_stderr, read as read_config};
 
 use std::process::ExitCode;
 
@@ -24,65 +28,80 @@ use clap::Subcommand;
 
 use crate::exit;
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the algorithms, or show one's page.
+    /// List the algorithms, or describe one.
     Algorithms(algorithms::Arguments),
-    /// Run a command while holding a lock. Without a command it prints the token and holds the
-    /// lock until a signal or the end of its standard input.
+    /// Run a command while holding a lock.
     #[command(after_help = lock::HELP, override_usage = lock::USAGE)]
     Lock(lock::Arguments),
-    /// List the locks that somebody is inside or waits for, at all nodes.
-    #[command(after_help = locks::HELP)]
+    /// List the locks that are held or waited for, at all nodes.
+    #[command(after_help = locks::LIST_HELP)]
     Ls(locks::ListArguments),
-    /// Show who is inside a lock and who waits, at all nodes.
-    #[command(after_help = locks::HELP)]
+    /// Show a lock's holder and waiters, at all nodes.
+    #[command(after_help = locks::LIST_HELP)]
     Show(locks::ShowArguments),
-    /// Show a lock whenever it changes.
-    #[command(after_help = locks::HELP)]
+    /// Show a lock's holder and waiters whenever they change.
+    #[command(after_help = locks::LIST_HELP)]
     Watch(locks::ShowArguments),
-    /// Whether a token is the lock's current one: exit code 0 if it is, 1 if not.
-    #[command(after_help = locks::HELP)]
+    /// Check a fencing token: exit code 0 if it is the current one, 1 if not.
+    #[command(after_help = locks::VERIFY_HELP)]
     Verify(locks::VerifyArguments),
-    /// Take a lock away from whoever is inside: exit code 1 if nobody is.
-    #[command(after_help = locks::HELP)]
+    /// Break a lock, that is, take it from its holder: exit code 1 if it is not held.
+    #[command(after_help = locks::BREAK_HELP)]
     Break(locks::BreakArguments),
-    /// Show what a lock is for.
+    /// Demonstrate what a lock prevents.
     Demo(demo::Arguments),
     /// Print a completion script for a shell.
-    Completions(papers::CompletionArguments),
+    Completions(man::CompletionArguments),
     /// Print the manual, or the page of one command.
-    Man(papers::ManArguments),
+    Man(man::ManArguments),
 
-    /// Explore every interleaving of a small system.
+    /// Model-check a small system: explore every interleaving.
     #[command(after_help = exit::HELP)]
     Check(Box<check::Arguments>),
-    /// Describe a situation and be told which algorithm to take.
+    /// Recommend an algorithm for a situation, by simulating each.
     #[command(after_help = exit::HELP)]
     Choose(Box<choose::Arguments>),
 
-    /// Play a worked example step by step; without a name, list them.
+    /// Replay a worked example, a script or a trace; without a name, list the examples.
     #[command(after_help = exit::HELP)]
     Replay(replay::Arguments),
 
-    /// Compare algorithms over sizes and loads, as one page with plots.
+    /// Open the lab in a browser: watch algorithms, decide what happens, run and compare.
+    #[command(after_help = lab::HELP)]
+    Lab(lab::Arguments),
+    /// Show quorums, and which of Maekawa's four properties they have.
+    #[command(after_help = exit::HELP)]
+    Quorums(quorums::Arguments),
+
+    /// Compare algorithms over sizes and loads: an HTML report with plots.
     #[command(after_help = exit::HELP)]
     Compare(compare::Arguments),
-    /// Simulate one algorithm and compare with theory.
+    /// Simulate an algorithm, and compare the measures with theory.
     #[command(after_help = exit::HELP)]
     Simulate(Box<simulate::Arguments>),
 
     /// Run a node of a cluster.
+    #[command(after_help = node::HELP)]
     Node(node::Arguments),
-    /// Start nodes on this machine to try things, and end them.
+    /// Start, stop and show a trial cluster on this machine.
+    #[command(after_help = cluster::HELP)]
     Cluster(cluster::Arguments),
-    /// Say how a node is: its view, its links, what is stopped and why.
+    /// Show a node's status: view, links, and why grants are suspended.
+    #[command(after_help = status::HELP)]
     Status(status::Arguments),
+    /// Make and renew a private CA and certificates for mutual TLS.
+    #[command(after_help = cert::HELP)]
+    Cert(cert::Arguments),
+    /// Check a configuration file, or print an example.
+    #[command(after_help = config::HELP)]
+    Config(config::Arguments),
 }
 
 impl Command {
-    /// Does it.
+    /// Runs the subcommand.
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
@@ -93,16 +112,20 @@ impl Command {
             Self::Verify(arguments) => locks::verify(&arguments),
             Self::Break(arguments) => locks::break_grant(&arguments),
             Self::Demo(arguments) => demo::run(&arguments),
-            Self::Completions(arguments) => papers::completions(&arguments),
-            Self::Man(arguments) => papers::man(&arguments),
+            Self::Completions(arguments) => man::completions(&arguments),
+            Self::Man(arguments) => man::man(&arguments),
             Self::Check(arguments) => check::run(&arguments).map_err(exit::of_a_file),
             Self::Choose(arguments) => choose::run(&arguments),
             Self::Replay(arguments) => replay::run(&arguments).map_err(exit::of_a_file),
+            Self::Lab(arguments) => lab::run(&arguments),
+            Self::Quorums(arguments) => quorums::run(&arguments).map_err(exit::of_a_file),
             Self::Compare(arguments) => compare::run(&arguments).map_err(exit::of_a_file),
             Self::Simulate(arguments) => simulate::run(&arguments).map_err(exit::of_a_file),
             Self::Node(arguments) => node::run(&arguments),
             Self::Cluster(arguments) => cluster::run(&arguments),
             Self::Status(arguments) => status::run(&arguments),
+            Self::Cert(arguments) => cert::run(&arguments),
+            Self::Config(arguments) => config::run(&arguments),
         }
     }
 }

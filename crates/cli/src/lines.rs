@@ -1,7 +1,7 @@
-//! Files that people write by hand: a thing a line, with remarks behind `#`.
+//! Text files with one item per line and comments after `#`.
 
-/// The lines that say something, without their remarks, with the numbers that an editor shows.
-pub(crate) fn said(text: &str) -> impl Iterator<Item = (usize, &str)> {
+/// The lines that are not empty, without comments, with their line numbers.
+pub(crate) fn items(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or("").trim());
     (1..).zip(lines).filter(|(_, line)| !line.is_empty())
 }
@@ -11,8 +11,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remarks_and_empty_lines_say_nothing_but_count() {
+    fn comments_and_empty_lines_are_skipped_but_counted() {
         let text = "# head\n\n0 1 # an edge\n   \n 1 2\n";
-        assert_eq!(said(text).collect::<Vec<_>>(), [(3, "0 1"), (5, "1 2")]);
+        assert_eq!(items(text).collect::<Vec<_>>(), [(3, "0 1"), (5, "1 2")]);
     }
 }

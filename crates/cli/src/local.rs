@@ -1,18 +1,21 @@
-//! The node that serves one user of one machine, without any set-up.
+//! The local node: it serves one user of one machine, without any set-up.
 //!
-//! Its place depends on the machine and the user id only, so that a shell, cron and a service meet
-//! at the same one. It belongs to whoever has the kernel's lock on it, not to whoever has a socket
-//! there: a socket may be left over. A service with a private `/tmp` finds it by the kernel's name.
+//! Its endpoint depends on the machine and the user id only, so that a shell, cron and a service
+//! use the same node. The node owns its endpoint by a lock of the kernel, not by the socket file,
+//! which may be left over. A service with a private `/tmp` finds it by its abstract socket name.
 //! Other users, and containers with a `/tmp` and a network of their own, or with user ids of their
-//! own, are other places; `MUTUA_SOCKET` names another place of the same user.
+//! own, have other endpoints; `MUTUA_SOCKET` names another endpoint of the same user.
 
+mod endpoint;
 mod node;
-mod place;
+pub(crate) mod notice;
+mod selection;
 mod start;
 
+pub(crate) use endpoint::Endpoint;
 pub(crate) use node::main;
-pub(crate) use place::Place;
-pub(crate) use start::connect_or_start;
+pub(crate) use selection::{SYSTEM_CONFIG, Selection, Target, config_file};
+use start::connect_or_start;
 
 /// The first argument of a process that is a node started in the background.
 pub(crate) const ARGUMENT: &str = "__node";

@@ -4,26 +4,28 @@
 mod out;
 
 mod commands;
-mod durations;
 mod exit;
-mod guard;
+mod groups;
 mod lines;
 mod local;
 mod names;
 mod network;
 mod parallel;
-mod plot;
+mod picture;
+mod repair;
 mod seeds;
-mod size;
+mod supervisor;
 mod system;
-mod verdict;
+mod systemd;
 mod workload;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
+// Shared by the commands that study algorithms.
+use mutua_lab::{durations, size, verdict, words};
 
-/// Distributed mutual exclusion: simulate it, prove it, draw it, use it.
+/// Distributed mutual exclusion: hold locks; simulate, check and draw the algorithms behind them.
 #[derive(Debug, Parser)]
 #[command(name = "mutua", version, arg_required_else_help = true)]
 struct Arguments {
@@ -32,16 +34,29 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    // Mutua starts itself for these; a parser would only cost time.
-    let own: Vec<_> = std::env::args_os().skip(1).collect();
+    // Mutua starts itself with these arguments; parsing them would only cost time.
+    let mut own: Vec<_> = std::env::args_os().skip(1).collect();
     match own.first().and_then(|first| first.to_str()) {
-        Some(guard::ARGUMENT) => return guard::main(&own),
+        Some(supervisor::ARGUMENT) => return supervisor::main(&own),
         Some(local::ARGUMENT) => return local::main(&own),
         Some(commands::lock::DIE) => return commands::lock::die(&own),
         Some(commands::demo::ARGUMENT) => return commands::demo::main(&own),
         _ => {}
     }
-    let arguments = match Arguments::try_parse() {
+    // `mutua help --help` is `mutua help`.
+    if own.first().is_some_and(|first| first == "help") {
+        own.retain(|word| word != "--help" && word != "-h");
+    }
+    // Only the help of `mutua` itself lists the commands; other commands need not pay for it.
+    let is_help =
+        own.first().is_none_or(|first| first == "help" || first == "-h" || first == "--help");
+    // The background process of a lock has the arguments of the one that started it.
+    let background = own.first().is_some_and(|first| first == commands::lock::BACKGROUND);
+    let words = std::iter::once("mutua".into()).chain(own.into_iter().skip(background.into()));
+    let command =
+        if is_help { groups::grouped(Arguments::command()) } else { Arguments::command() };
+    let parsed = command.try_get_matches_from(words);
+    let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => return exit::of_parse_error(&error),
     };

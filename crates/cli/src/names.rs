@@ -1,4 +1,4 @@
-//! Algorithms by name, with a suggestion for a name that is nearly right.
+//! Algorithms by name, with a suggestion for a misspelt name.
 
 use anyhow::Result;
 use mutua_algorithms::{About, registry};
@@ -11,7 +11,17 @@ pub(crate) fn algorithm(name: &str) -> Result<&'static About> {
         .ok_or_else(|| unknown("algorithm", name, registry::ALGORITHMS.iter().map(|a| a.name)))
 }
 
-/// The error for a name that is none of `known`.
+/// The names of the algorithms for which `is_one` holds, as `a, b and c`.
+pub(crate) fn list(all: &[&About], is_one: impl Fn(&About) -> bool) -> String {
+    let names: Vec<_> = all.iter().filter(|about| is_one(about)).map(|about| about.name).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
+}
+
+/// The error for a name that is not in `known`.
 pub(crate) fn unknown<'a>(
     what: &str,
     name: &str,
@@ -22,7 +32,7 @@ pub(crate) fn unknown<'a>(
         .iter()
         .max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)));
     match near.filter(|near| strsim::jaro_winkler(name, near) > 0.7) {
-        Some(near) => usage(format!("there is no {what} `{name}`; did you mean `{near}`?")),
-        None => usage(format!("there is no {what} `{name}`; there are: {}", known.join(", "))),
+        Some(near) => usage(format!("unknown {what} `{name}`: did you mean `{near}`?")),
+        None => usage(format!("unknown {what} `{name}`: use one of {}", known.join(", "))),
     }
 }

@@ -5,56 +5,67 @@ use std::fs;
 use anyhow::{Context, Result};
 use clap::Args;
 use mutua_algorithms::NodeId;
-use mutua_simulator::{Distribution, Latency, Network, Outage, Partition, Regions};
+use mutua_simulator::{
+    ChosenCrash, Distribution, Latency, Network, Outage, Partition, Regions, Victim,
+};
 
-use crate::{durations, exit::usage, lines};
+use crate::{durations, exit::usage, lines, system::duration};
 
 /// Latency and faults.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NetworkArguments {
-    /// How long a message takes: 1ms (the default), uniform:1ms..3ms, exp:1ms, lognormal:1ms,0.5.
+    /// Latency of a message: 1ms (the default), uniform:1ms..3ms, exp:1ms or lognormal:1ms,0.5.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = durations::distribution)]
     pub(crate) latency: Option<Distribution>,
 
-    /// Processes stand in regions of these sizes; --latency holds within one.
+    /// Divide the processes into regions of these sizes; --latency applies within a region.
     #[arg(long, value_name = "SIZES", value_delimiter = ',')]
     pub(crate) regions: Vec<u32>,
 
-    /// How long a message takes from one region to another.
+    /// Latency of a message between regions.
     #[arg(long, value_name = "TIME", requires = "regions", allow_hyphen_values = true,
           value_parser = durations::distribution)]
     pub(crate) wan: Option<Distribution>,
 
-    /// A file with a line of latencies per process, or per region if there are --regions.
+    /// Read latencies from a file: one line per process, or per region with --regions.
     #[arg(long, value_name = "FILE", conflicts_with = "wan")]
     pub(crate) matrix: Option<String>,
 
-    /// Links may change the order of messages. A constant latency T then is anything up to 2T.
+    /// Let links reorder messages. A constant latency T then varies up to 2T.
     #[arg(long)]
     pub(crate) reorder: bool,
 
-    /// How much longer a message takes that only keeps things going: an idle token, the next read
-    /// of a variable.
+    /// Additional delay of lazy messages: an idle token, the next read of a polled variable.
     #[arg(long, value_name = "TIME", default_value = "0", allow_hyphen_values = true,
           value_parser = durations::nanoseconds)]
     pub(crate) pace: u64,
 
-    /// The share of messages that are lost.
+    /// Share of messages that are dropped.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_hyphen_values = true)]
     pub(crate) loss: f64,
 
-    /// The share of messages that arrive twice.
+    /// Share of messages that are duplicated.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_hyphen_values = true)]
     pub(crate) duplication: f64,
 
-    /// Cut some processes off for a while: 10ms..20ms:0,1.
+    /// Partition some processes from the others for a time: 10ms..20ms:0,1.
     #[arg(long, value_name = "FROM..UNTIL:IDS", value_parser = partition)]
     pub(crate) partition: Vec<Partition>,
 
-    /// Let a process crash, and perhaps come back: 2@10ms or 2@10ms..20ms.
-    #[arg(long, value_name = "ID@FROM[..UNTIL]", value_parser = outage)]
-    pub(crate) crash: Vec<Outage>,
+    /// Crash a process, and optionally restart it: 2@10ms or 2@10ms..20ms. `simulate` with a
+    /// repair also takes a part for the id: coordinator, holder, token or quorum-member.
+    #[arg(long, value_name = "ID@FROM[..UNTIL]", value_parser = crash)]
+    pub(crate) crash: Vec<CrashArgument>,
+}
+
+/// A crash of one process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CrashArgument {
+    /// By its id.
+    Of(Outage),
+    /// By its part, when the time has come.
+    Chosen(ChosenCrash),
 }
 
 impl NetworkArguments {
@@ -69,8 +80,28 @@ impl NetworkArguments {
         network.loss = self.loss;
         network.duplication = self.duplication;
         network.partitions.clone_from(&self.partition);
-        network.outages.clone_from(&self.crash);
+        network.outages = self.crash.iter().filter_map(CrashArgument::outage).collect();
         Ok(network)
+    }
+
+    /// The crashes of processes that are chosen by their part.
+    pub(crate) fn chosen_crashes(&self) -> Vec<ChosenCrash> {
+        let chosen = |crash: &CrashArgument| match crash {
+            CrashArgument::Of(_) => None,
+            CrashArgument::Chosen(crash) => Some(*crash),
+        };
+        self.crash.iter().filter_map(chosen).collect()
+    }
+
+    /// Refuses crashes of processes that are chosen by their part.
+    pub(crate) fn refuse_chosen_crashes(&self, why: &str) -> Result<()> {
+        match self.chosen_crashes().first() {
+            None => Ok(()),
+            Some(crash) => Err(usage(format!(
+                "--crash {}@... {why}: name the process by its id, as in 2@10ms",
+                crash.victim
+            ))),
+        }
     }
 
     fn latency(&self) -> Distribution {
@@ -85,7 +116,9 @@ impl NetworkArguments {
             if self.regions.is_empty() { vec![1; nodes as usize] } else { self.regions.clone() };
         let total: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
         if total != u64::from(nodes) {
-            return Err(usage(format!("regions for {total} processes, but there are {nodes}")));
+            return Err(usage(format!(
+                "--regions add up to {total} processes: give sizes for {nodes}"
+            )));
         }
         let between = match (&self.matrix, self.wan) {
             (Some(file), _) => {
@@ -93,48 +126,51 @@ impl NetworkArguments {
                 matrix(file, sizes.len(), what)?
             }
             (None, Some(wan)) => within_and_between(sizes.len(), self.latency(), wan),
-            (None, None) => return Err(usage("--regions need --wan or --matrix")),
+            (None, None) => return Err(usage("--regions needs --wan or --matrix")),
         };
-        Regions::new(&sizes, between).map(Some).map_err(usage)
+        Regions::new(&sizes, between).map(Some).map_err(|error| usage(error.to_string()))
     }
 }
 
 fn within_and_between(count: usize, lan: Distribution, wan: Distribution) -> Vec<Distribution> {
-    let places = (0..count).flat_map(|from| (0..count).map(move |to| from == to));
-    places.map(|same| if same { lan } else { wan }).collect()
+    let pairs = (0..count).flat_map(|from| (0..count).map(move |to| from == to));
+    pairs.map(|same| if same { lan } else { wan }).collect()
 }
 
-/// Reads a line of latencies for each process or region, whatever `what` says.
+/// Reads a line of latencies for each process or region; `what` names them in errors.
 fn matrix(file: &str, size: usize, what: &str) -> Result<Vec<Distribution>> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("cannot read the latencies from `{file}`"))
         .map_err(|error| usage(format!("{error:#}")))?;
     let mut latencies = Vec::new();
-    for (number, line) in lines::said(&text) {
+    for (number, line) in lines::items(&text) {
         let wrong = |why: String| usage(format!("{file}:{number}: {why}"));
         let row: Result<Vec<_>, _> = line.split_whitespace().map(durations::distribution).collect();
-        let row = row.map_err(wrong)?;
+        let row = row.map_err(|error| wrong(error.to_string()))?;
         if row.len() != size {
-            return Err(wrong(format!("{} latencies, but there are {size} {what}", row.len())));
+            return Err(wrong(format!(
+                "{} latencies: give one for each of {size} {what}",
+                row.len()
+            )));
         }
         latencies.extend(row);
     }
     if latencies.len() != size * size {
         let rows = latencies.len() / size.max(1);
         return Err(usage(format!(
-            "{file}: {rows} lines of latencies, but there are {size} {what}"
+            "{file}: {rows} lines of latencies: give one for each of {size} {what}"
         )));
     }
     Ok(latencies)
 }
 
 fn partition(text: &str) -> Result<Partition, String> {
-    let wrong = || format!("`{text}`: a partition is written FROM..UNTIL:IDS, as 10ms..20ms:0,1");
+    let wrong = || format!("invalid partition `{text}`: use FROM..UNTIL:IDS, as in 10ms..20ms:0,1");
     let (times, group) = text.split_once(':').ok_or_else(wrong)?;
     let (from, until) = times.split_once("..").ok_or_else(wrong)?;
-    let (from, until) = (durations::nanoseconds(from)?, durations::nanoseconds(until)?);
+    let (from, until) = (duration(from)?, duration(until)?);
     if until <= from {
-        return Err(format!("`{text}`: a partition must end after it begins"));
+        return Err(format!("invalid partition `{text}`: it must end after it begins"));
     }
     let group: Result<Vec<u32>, _> = group.split(',').map(|id| id.trim().parse()).collect();
     Ok(Partition {
@@ -144,18 +180,35 @@ fn partition(text: &str) -> Result<Partition, String> {
     })
 }
 
-fn outage(text: &str) -> Result<Outage, String> {
-    let wrong = || format!("`{text}`: a crash is written ID@FROM or ID@FROM..UNTIL, as 2@10ms");
+fn crash(text: &str) -> Result<CrashArgument, String> {
+    let wrong = || {
+        let parts = Victim::ALL.map(|victim| victim.to_string()).join(", ");
+        format!(
+            "invalid crash `{text}`: use ID@FROM or ID@FROM..UNTIL, as in 2@10ms; the ID is a \
+             number, or one of {parts}"
+        )
+    };
     let (node, times) = text.split_once('@').ok_or_else(wrong)?;
-    let node = NodeId(node.trim().parse().map_err(|_| wrong())?);
     let (from, until) = match times.split_once("..") {
-        None => (durations::nanoseconds(times)?, None),
-        Some((from, until)) => {
-            (durations::nanoseconds(from)?, Some(durations::nanoseconds(until)?))
-        }
+        None => (duration(times)?, None),
+        Some((from, until)) => (duration(from)?, Some(duration(until)?)),
     };
     if until.is_some_and(|until| until < from) {
-        return Err(format!("`{text}`: it cannot be back before it crashes"));
+        return Err(format!("invalid crash `{text}`: the restart must follow the crash"));
     }
-    Ok(Outage { node, from, until })
+    let node = node.trim();
+    match (node.parse(), node.parse()) {
+        (Ok(id), _) => Ok(CrashArgument::Of(Outage { node: NodeId(id), from, until })),
+        (Err(_), Ok(victim)) => Ok(CrashArgument::Chosen(ChosenCrash { victim, from, until })),
+        (Err(_), Err(())) => Err(wrong()),
+    }
+}
+
+impl CrashArgument {
+    fn outage(&self) -> Option<Outage> {
+        match self {
+            Self::Of(outage) => Some(*outage),
+            Self::Chosen(_) => None,
+        }
+    }
 }

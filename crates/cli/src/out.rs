@@ -1,8 +1,8 @@
-//! Printing, for all commands: `print!`, `println!` and `eprintln!` as this program means them.
+//! Printing, for all commands: `print!`, `println!` and `eprintln!` of this program.
 //!
-//! The standard ones panic when nobody reads any more, as in `mutua algorithms | head`. These have
+//! The standard ones panic when the output is closed, as in `mutua algorithms | head`. These have
 //! the same names, so that no command can forget it: once standard output is closed, the program
-//! ends quietly, and what cannot be said on standard error is not said.
+//! exits quietly, and errors of writing to standard error are ignored.
 
 use std::{
     fmt,
@@ -27,22 +27,22 @@ macro_rules! eprintln {
     ($($text:tt)*) => { $crate::out::complain(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Writes to standard output, or ends the program if that cannot be.
+/// Writes to standard output, or exits if that fails.
 pub(crate) fn write(text: fmt::Arguments<'_>) {
     io::stdout().write_fmt(text).unwrap_or_else(|error| end(&error));
 }
 
-/// The same with what is made elsewhere.
+/// Writes bytes to standard output, or exits if that fails.
 pub(crate) fn write_bytes(bytes: &[u8]) {
     io::stdout().write_all(bytes).unwrap_or_else(|error| end(&error));
 }
 
-/// Lets whoever reads along see what was written.
+/// Flushes standard output, so that a reader of a pipe sees each line at once.
 pub(crate) fn flush() {
     io::stdout().flush().unwrap_or_else(|error| end(&error));
 }
 
-/// Writes to standard error, if there is one.
+/// Writes to standard error, if it is open.
 pub(crate) fn complain(text: fmt::Arguments<'_>) {
     let _ = io::stderr().write_fmt(text);
 }

@@ -1,4 +1,4 @@
-//! Work that can be done side by side, on all cores.
+//! Work that is done in parallel, on all cores.
 
 use std::{
     num::NonZero,
@@ -9,60 +9,67 @@ use std::{
     thread,
 };
 
-use anyhow::Result;
+use mutua_lab::Workers;
 
-/// How many are at work at once.
-pub(crate) fn workers() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get)
-}
+/// A thread for each core.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AllCores;
 
-/// Does `work` on every item and hands each result to `done`, here and in the order in which they
-/// get ready. If `done` fails, what is under way is finished and forgotten.
-pub(crate) fn each<I: Sync, R: Send>(
-    items: &[I],
-    work: impl Fn(&I) -> R + Sync,
-    mut done: impl FnMut(&I, R) -> Result<()>,
-) -> Result<()> {
-    let next = AtomicUsize::new(0);
-    let workers = workers().min(items.len());
-    let (sender, receiver) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            let (sender, next, work) = (sender.clone(), &next, &work);
-            scope.spawn(move || {
-                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    // Nobody takes it once `done` has failed.
-                    if sender.send((item, work(item))).is_err() {
-                        return;
+impl Workers for AllCores {
+    fn at_once(&self) -> usize {
+        thread::available_parallelism().map_or(1, NonZero::get)
+    }
+
+    /// If `done` fails, the jobs that are running are finished and their results dropped.
+    fn each<I: Sync, R: Send, E>(
+        &self,
+        items: &[I],
+        work: impl Fn(&I) -> R + Sync,
+        mut done: impl FnMut(&I, R) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let next = AtomicUsize::new(0);
+        let workers = self.at_once().min(items.len());
+        let (sender, receiver) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                let (sender, next, work) = (sender.clone(), &next, &work);
+                scope.spawn(move || {
+                    while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        // The receiver is dropped once `done` has failed.
+                        if sender.send((item, work(item))).is_err() {
+                            return;
+                        }
                     }
-                }
-            });
-        }
-        drop(sender);
-        receiver.into_iter().try_for_each(|(item, result)| done(item, result))
-    })
+                });
+            }
+            drop(sender);
+            receiver.into_iter().try_for_each(|(item, result)| done(item, result))
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use mutua_lab::InTurn;
+
     use super::*;
+
+    fn check(workers: &impl Workers) {
+        let items: Vec<u64> = (0..100).collect();
+        let mut sum = 0;
+        let sum_up = |item: &u64, doubled: u64| {
+            assert_eq!(doubled, item * 2);
+            sum += doubled;
+            Ok::<_, ()>(())
+        };
+        assert_eq!(workers.each(&items, |item| item * 2, sum_up), Ok(()));
+        assert_eq!(sum, 9900);
+        assert_eq!(workers.each(&items, |item| *item, |_, _| Err("no")), Err("no"));
+    }
 
     #[test]
     fn every_item_is_done_once_and_a_failure_ends_it() {
-        let items: Vec<u64> = (0..100).collect();
-        let mut sum = 0;
-        each(
-            &items,
-            |item| item * 2,
-            |item, doubled| {
-                assert_eq!(doubled, item * 2);
-                sum += doubled;
-                Ok(())
-            },
-        )
-        .unwrap();
-        assert_eq!(sum, 9900);
-        let failed = each(&items, |item| *item, |_, _| anyhow::bail!("no"));
-        assert!(failed.is_err());
+        check(&AllCores);
+        check(&InTurn);
     }
 }

@@ -8,36 +8,64 @@ use mutua_algorithms::{
     NodeId, Other, QuorumKind, SetsOf, Settings, Setup, Structure, Topology, UnknownName, registry,
 };
 
-use crate::{exit::usage, lines, names};
+use crate::{durations, exit::usage, lines, names};
 
 /// Processes, variant and structure.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SystemArguments {
-    /// How many processes contend.
+    /// Number of processes that contend.
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = count)]
     pub(crate) nodes: Option<u32>,
 
-    /// Choose a variant; `mutua algorithms NAME` lists them.
+    /// Select a variant; `mutua algorithms NAME` lists them.
     #[arg(long = "with", value_name = "KEY=VALUE")]
     pub(crate) with: Vec<String>,
 
-    /// The tree of raymond and neilsen-mizuno: line, star, binary (the default), kary:K, or a file
-    /// with an edge `A B` per line.
-    #[arg(long, value_name = "SHAPE")]
+    /// Tree of the algorithms that use one: a shape, or a file with an edge `A B` per line.
+    #[arg(long, value_name = "SHAPE", help = topology_help())]
     pub(crate) topology: Option<String>,
 
-    /// The quorums of maekawa: grid (the default), plane, majority, tree.
-    #[arg(long, value_name = "KIND")]
+    /// Quorums of the algorithms that use them.
+    #[arg(long, value_name = "KIND", help = quorums_help())]
     pub(crate) quorums: Option<String>,
 
-    /// Who has the token at the start.
+    /// Process that has the token at the start.
     #[arg(long, value_name = "ID", default_value_t = 0, allow_hyphen_values = true,
           value_parser = number)]
     pub(crate) holder: u32,
 
-    /// The holder is inside at the start.
+    /// Start with the holder in the critical section.
     #[arg(long)]
-    pub(crate) inside: bool,
+    pub(crate) in_cs: bool,
+}
+
+/// The help of `--topology`: the algorithms that it applies to, and its values.
+fn topology_help() -> String {
+    let default = Setup::new(1).topology;
+    let shapes = Topology::SHAPES.iter().map(|shape| with_default(shape, &default.name()));
+    format!(
+        "Tree of {}: {}, or a file with an edge `A B` per line",
+        users_of(Structure::Tree),
+        shapes.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// The help of `--quorums`: the algorithms that it applies to, and its values.
+fn quorums_help() -> String {
+    let default = Setup::new(1).quorums.name();
+    let kinds = QuorumKind::ALL.iter().map(|kind| with_default(kind.name(), default));
+    let kinds: Vec<_> = kinds.collect();
+    let (last, before) = kinds.split_last().expect("there are kinds");
+    format!("Quorums of {}: {} or {last}", users_of(Structure::Quorums), before.join(", "))
+}
+
+fn with_default(name: &str, default: &str) -> String {
+    if name == default { format!("{name} (the default)") } else { name.to_owned() }
+}
+
+/// The algorithms with this structure.
+fn users_of(structure: Structure) -> String {
+    names::list(registry::ALGORITHMS, |about| about.structure == structure)
 }
 
 impl SystemArguments {
@@ -47,7 +75,7 @@ impl SystemArguments {
         self.check_structure(algorithm)?;
         let mut setup = Setup::new(self.nodes.unwrap_or(nodes));
         setup.holder = NodeId(self.holder);
-        setup.inside = self.inside;
+        setup.in_cs = self.in_cs;
         setup.settings = self.settings()?;
         if let Some(file) = sets_file(&setup.settings) {
             setup.sets = Some(sets(file)?);
@@ -61,20 +89,16 @@ impl SystemArguments {
         Ok(setup)
     }
 
-    /// An option that changes nothing would only seem to have been taken.
+    /// Refuses an option that would have no effect.
     fn check_structure(&self, algorithm: &str) -> Result<()> {
         let structure = names::algorithm(algorithm)?.structure;
         for (given, option, what, needed) in [
-            (self.topology.is_some(), "--topology", "tree", Structure::Tree),
-            (self.quorums.is_some(), "--quorums", "quorums", Structure::Quorums),
+            (self.topology.is_some(), "--topology", "no tree", Structure::Tree),
+            (self.quorums.is_some(), "--quorums", "no quorums", Structure::Quorums),
         ] {
             if given && structure != needed {
-                let all = registry::ALGORITHMS.iter().filter(|about| about.structure == needed);
-                let all: Vec<_> = all.map(|about| about.name).collect();
-                return Err(usage(format!(
-                    "{option} means nothing to {algorithm}, which takes no {what}; it is for {}",
-                    all.join(", ")
-                )));
+                let names = users_of(needed);
+                return Err(usage(format!("{algorithm} uses {what}; {option} applies to {names}")));
             }
         }
         Ok(())
@@ -88,7 +112,7 @@ impl SystemArguments {
             let mut changed = before.iter().filter(|(key, _)| settings.get(key) != before.get(key));
             if let Some((key, value)) = changed.next() {
                 return Err(usage(format!(
-                    "--with {key}={value} and --with {option}: give one of them"
+                    "--with {key}={value} conflicts with --with {option}: give one of them"
                 )));
             }
         }
@@ -100,26 +124,29 @@ impl SystemArguments {
 pub(crate) fn count(text: &str) -> Result<u32, String> {
     match text.trim().parse::<u32>() {
         Ok(count) if count > 0 => Ok(count),
-        Ok(_) | Err(_) => {
-            Err(format!("a whole number is wanted, at least 1 and at most {}", u32::MAX))
-        }
+        Ok(_) | Err(_) => Err(format!("give a whole number from 1 to {}", u32::MAX)),
     }
 }
 
 /// Reads a whole number.
 pub(crate) fn whole(text: &str) -> Result<u64, String> {
-    text.trim().parse().map_err(|_| format!("a whole number is wanted, from 0 to {}", u64::MAX))
+    text.trim().parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
 }
 
 /// Reads a whole number of at least 1.
 pub(crate) fn positive(text: &str) -> Result<u64, String> {
-    let wanted = || format!("a whole number is wanted, at least 1 and at most {}", u64::MAX);
-    text.trim().parse().ok().filter(|&number| number > 0).ok_or_else(wanted)
+    let invalid = || format!("give a whole number from 1 to {}", u64::MAX);
+    text.trim().parse().ok().filter(|&number| number > 0).ok_or_else(invalid)
 }
 
-/// Reads the number of a process, or another small one.
+/// Reads a process id, or another number of 32 bits.
 pub(crate) fn number(text: &str) -> Result<u32, String> {
-    text.trim().parse().map_err(|_| format!("a whole number is wanted, from 0 to {}", u32::MAX))
+    text.trim().parse().map_err(|_| format!("give a whole number from 0 to {}", u32::MAX))
+}
+
+/// Reads a duration that is a part of an argument, as a number of nanoseconds.
+pub(crate) fn duration(text: &str) -> Result<u64, String> {
+    durations::nanoseconds(text).map_err(|error| error.to_string())
 }
 
 /// The file that `sets=FILE` names; a value that has a meaning of its own names none.
@@ -134,13 +161,14 @@ fn sets_file(settings: &Settings) -> Option<&str> {
 fn sets(path: &str) -> Result<SetsOf> {
     let text = fs::read_to_string(path)
         .with_context(|| {
-            format!("sets: `{path}` is none of the sets with a name, and no file to read")
+            format!("unknown sets `{path}`: not a known name, and not a readable file")
         })
         .map_err(|error| usage(format!("{error:#}")))?;
     SetsOf::parse(&text).map_err(|error| usage(format!("{path}: {error}")))
 }
 
-fn quorums(kind: &str) -> Result<QuorumKind> {
+/// Reads a kind of quorums.
+pub(crate) fn quorums(kind: &str) -> Result<QuorumKind> {
     kind.parse().map_err(|UnknownName { what, name, known }| names::unknown(what, &name, known))
 }
 
@@ -155,17 +183,18 @@ fn topology(shape: &str) -> Result<Topology> {
 fn edges(path: &str) -> Result<Topology> {
     let text = fs::read_to_string(path)
         .with_context(|| {
-            format!("`{path}` is none of line, star, binary, kary:K, and no file to read")
+            let shapes = Topology::SHAPES.join(", ");
+            format!("unknown tree `{path}`: use {shapes} or a readable file")
         })
         .map_err(|error| usage(format!("{error:#}")))?;
     let mut edges = Vec::new();
-    for (number, line) in lines::said(&text) {
+    for (number, line) in lines::items(&text) {
         let ends: Vec<_> = line.split_whitespace().map(str::parse).collect();
         match ends.as_slice() {
             [Ok(a), Ok(b)] => edges.push((NodeId(*a), NodeId(*b))),
             _ => {
                 return Err(usage(format!(
-                    "{path}:{number}: an edge is two process numbers, `{line}` is not"
+                    "{path}:{number}: invalid edge `{line}`: give two process numbers"
                 )));
             }
         }
@@ -173,10 +202,10 @@ fn edges(path: &str) -> Result<Topology> {
     Ok(Topology::Edges(edges))
 }
 
-/// The shape of a tree as it is told; edges came from a file.
+/// The shape of a tree for people; edges came from a file.
 pub(crate) fn show_topology(topology: &Topology) -> Cow<'static, str> {
     match topology {
-        Topology::Edges(_) => "of a file".into(),
+        Topology::Edges(_) => "from a file".into(),
         Topology::Line | Topology::Star | Topology::Binary | Topology::Kary(_) => topology.name(),
     }
 }
@@ -192,7 +221,7 @@ mod tests {
             topology: None,
             quorums: None,
             holder: 0,
-            inside: false,
+            in_cs: false,
         }
     }
 
@@ -206,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_sets_is_no_file_and_a_file_that_is_not_there_is_bad_usage() {
+    fn a_name_of_sets_is_not_a_file_and_a_missing_file_is_bad_usage() {
         assert_eq!(arguments("sets=central").setup("sanders", 5).unwrap().sets, None);
         let refusal = arguments("sets=/no/such/file").setup("sanders", 5).unwrap_err();
         assert!(refusal.downcast_ref::<crate::exit::Usage>().is_some());

@@ -1,44 +1,50 @@
-//! The arguments that describe what the clients do.
+//! The arguments that describe a workload.
 
 use std::fs;
 
 use anyhow::Result;
 use clap::Args;
 use mutua_algorithms::NodeId;
-use mutua_simulator::{Distribution, Load, Who, Wish, Workload};
+use mutua_simulator::{Distribution, Load, ScriptedRequest, Who, Workload};
 
-use crate::{durations, exit::usage, lines};
+use crate::{durations, exit::usage, lines, system::duration};
 
-/// Who asks, when, and for how long.
+/// Requesters, arrival of requests, and hold time.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WorkloadArguments {
-    /// When clients ask: light (one at a time; the default), saturated (again at once), think:TIME
-    /// (again after a while), bursts:TIME (all at once, so often), script:FILE (a line `TIME ID
-    /// [HOLD]` each).
+    /// Arrival of requests: light (one at a time; the default), saturated (again at once after an
+    /// exit), think:TIME (again after a think time), poisson:RATE (so many requests per second at
+    /// random, however many wait), bursts:TIME (all at once, periodically), script:FILE (one line
+    /// `TIME ID [HOLD]` per request).
     #[arg(long, value_name = "LOAD")]
     pub(crate) load: Option<String>,
 
-    /// At light load: the gap after an exit; by default 10 N times the mean latency.
+    /// Gap from an exit to the next request at light load [default: 10 N times the mean latency].
     #[arg(long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = durations::distribution)]
     pub(crate) gap: Option<Distribution>,
 
-    /// Who asks: all (the default), hot:K (the first K), zipf:S (by rank), one:ID.
-    #[arg(long, value_name = "WHO", value_parser = who)]
-    pub(crate) who: Option<Who>,
+    /// Processes that request: all (the default), hot:K (the first K), zipf:S (by rank) or one:ID.
+    #[arg(long, value_name = "PROCESSES", value_parser = requesters)]
+    pub(crate) requesters: Option<Who>,
 
-    /// How long a client stays inside: a time as that of --latency, by default 1ms.
+    /// Hold time: time in the critical section, written as --latency [default: 1ms].
     #[arg(long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = durations::distribution)]
     pub(crate) hold: Option<Distribution>,
 
-    /// Single requests instead of a load: ID@TIME or ID@TIME+HOLD, separated by commas.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = wish,
+    /// Simulate these requests instead of a load: ID@TIME or ID@TIME+HOLD, separated by commas.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = request,
           conflicts_with = "load")]
-    pub(crate) requests: Vec<Wish>,
+    pub(crate) requests: Vec<ScriptedRequest>,
 }
 
 impl WorkloadArguments {
+    /// Whether requests arrive whatever the clients do.
+    pub(crate) fn is_open(&self) -> bool {
+        self.load.as_deref().is_some_and(|load| load.starts_with("poisson"))
+    }
+
     /// The workload that these arguments describe.
     pub(crate) fn workload(&self, nodes: u32, mean_latency: f64) -> Result<Workload> {
         let hold = self.hold.unwrap_or(Distribution::Constant(1_000_000));
@@ -46,18 +52,19 @@ impl WorkloadArguments {
             [] => self.load(nodes, mean_latency, hold)?,
             requests => Load::Script(requests.to_vec()),
         };
-        let is_written = matches!(load, Load::Script(_));
-        if self.who.is_some() && is_written {
-            return Err(usage("--who means nothing where every request is written down"));
+        let is_script = matches!(load, Load::Script(_));
+        if self.requesters.is_some() && is_script {
+            return Err(usage("--requesters does not apply to a list of requests"));
         }
         if self.gap.is_some() && !matches!(load, Load::Light { .. }) {
-            return Err(usage("--gap is for light load, where one asks at a time"));
+            return Err(usage("--gap applies to light load only"));
         }
-        Ok(Workload { load, who: self.who.unwrap_or(Who::All), hold })
+        Ok(Workload { load, who: self.requesters.unwrap_or(Who::All), hold })
     }
 
     fn load(&self, nodes: u32, mean_latency: f64, hold: Distribution) -> Result<Load> {
-        let time = |text: &str| durations::distribution(text).map_err(usage);
+        let time =
+            |text: &str| durations::distribution(text).map_err(|error| usage(error.to_string()));
         let load = self.load.as_deref().unwrap_or("light");
         match load.split_once(':').unwrap_or((load, "")) {
             ("light", "") => {
@@ -66,80 +73,95 @@ impl WorkloadArguments {
             }
             ("saturated", "") => Ok(Load::Saturated),
             (kind @ ("think" | "bursts"), "") => {
-                Err(usage(format!("--load {kind} needs a time, as {kind}:10ms or {kind}:exp:10ms")))
+                Err(usage(format!("--load {kind} needs a time: {kind}:10ms or {kind}:exp:10ms")))
             }
-            ("script", "") => Err(usage("--load script needs a file, as script:requests.txt")),
+            ("poisson", "") => Err(usage("--load poisson needs requests per second: poisson:100")),
+            ("poisson", rate) => poisson(rate),
+            ("script", "") => Err(usage("--load script needs a file: script:requests.txt")),
             ("think", think) => Ok(Load::Think(time(think)?)),
             ("bursts", every) => Ok(Load::Bursts { every: time(every)? }),
             ("script", file) => Ok(Load::Script(script(file)?)),
             _ => Err(crate::names::unknown(
                 "load",
                 load,
-                ["light", "saturated", "think:TIME", "bursts:TIME", "script:FILE"],
+                ["light", "saturated", "think:TIME", "poisson:RATE", "bursts:TIME", "script:FILE"],
             )),
         }
     }
 }
 
-fn who(text: &str) -> Result<Who, String> {
-    let wrong = |what: &str| format!("`{text}`: {what}");
-    match text.split_once(':').unwrap_or((text, "")) {
-        ("all", "") => Ok(Who::All),
-        ("hot", count) => {
-            count.parse().map(Who::Hot).map_err(|_| wrong("a hot subset is written hot:K"))
-        }
-        ("zipf", exponent) => {
-            exponent.parse().map(Who::Zipf).map_err(|_| wrong("a Zipf law is written zipf:S"))
-        }
-        ("one", id) => {
-            let id = id.parse().map(NodeId);
-            id.map(Who::One).map_err(|_| wrong("a single process is written one:ID"))
-        }
-        _ => Err(wrong("write all, hot:K, zipf:S or one:ID")),
+/// Requests per second of all clients together.
+fn poisson(rate: &str) -> Result<Load> {
+    let valid = |rate: &f64| *rate > 1e-9 && *rate <= 1e9;
+    match rate.parse().ok().filter(valid) {
+        Some(rate) => Ok(Load::Poisson { gap: (1e9 / rate).round() as u64 }),
+        None => Err(usage(format!(
+            "invalid arrival rate `{rate}`: give requests per second, as in poisson:100"
+        ))),
     }
 }
 
-fn wish(text: &str) -> Result<Wish, String> {
-    let wrong = || format!("`{text}`: a request is written ID@TIME or ID@TIME+HOLD");
+fn requesters(text: &str) -> Result<Who, String> {
+    let wrong = |right: &str| format!("invalid requesters `{text}`: use {right}");
+    match text.split_once(':').unwrap_or((text, "")) {
+        ("all", "") => Ok(Who::All),
+        ("hot", count) => {
+            count.parse().map(Who::Hot).map_err(|_| wrong("hot:K for the first K processes"))
+        }
+        ("zipf", exponent) => {
+            exponent.parse().map(Who::Zipf).map_err(|_| wrong("zipf:S with the exponent S"))
+        }
+        ("one", id) => {
+            let id = id.parse().map(NodeId);
+            id.map(Who::One).map_err(|_| wrong("one:ID for a single process"))
+        }
+        _ => Err(wrong("all, hot:K, zipf:S or one:ID")),
+    }
+}
+
+fn request(text: &str) -> Result<ScriptedRequest, String> {
+    let wrong = || format!("invalid request `{text}`: use ID@TIME or ID@TIME+HOLD");
     let (node, time) = text.split_once('@').ok_or_else(wrong)?;
     let node = NodeId(node.trim().parse().map_err(|_| wrong())?);
     let (at, hold) = match time.split_once('+') {
         None => (time, None),
-        Some((at, hold)) => (at, Some(durations::nanoseconds(hold)?)),
+        Some((at, hold)) => (at, Some(duration(hold)?)),
     };
-    Ok(Wish { at: durations::nanoseconds(at)?, node, hold })
+    Ok(ScriptedRequest { at: duration(at)?, node, hold })
 }
 
-/// Requests as they are written after `--requests`.
-pub(crate) fn show_wishes(wishes: &[Wish]) -> String {
-    let show = |wish: &Wish| {
-        let hold = wish.hold.map_or_else(String::new, |hold| format!("+{hold}ns"));
-        format!("{}@{}ns{hold}", wish.node, wish.at)
+/// Requests as they are given to `--requests`.
+pub(crate) fn show_requests(requests: &[ScriptedRequest]) -> String {
+    let show = |request: &ScriptedRequest| {
+        let hold = request.hold.map_or_else(String::new, |hold| format!("+{hold}ns"));
+        format!("{}@{}ns{hold}", request.node, request.at)
     };
-    wishes.iter().map(show).collect::<Vec<_>>().join(",")
+    requests.iter().map(show).collect::<Vec<_>>().join(",")
 }
 
-fn script(file: &str) -> Result<Vec<Wish>> {
+fn script(file: &str) -> Result<Vec<ScriptedRequest>> {
     let text = fs::read_to_string(file)
         .map_err(|error| usage(format!("cannot read the requests from `{file}`: {error}")))?;
-    let mut wishes = Vec::new();
-    for (number, line) in lines::said(&text) {
+    let mut requests = Vec::new();
+    for (number, line) in lines::items(&text) {
         let words: Vec<_> = line.split_whitespace().collect();
         let read = match words.as_slice() {
-            [at, node] => wish(&format!("{node}@{at}")).ok(),
-            [at, node, hold] => wish(&format!("{node}@{at}+{hold}")).ok(),
+            [at, node] => request(&format!("{node}@{at}")).ok(),
+            [at, node, hold] => request(&format!("{node}@{at}+{hold}")).ok(),
             _ => None,
         };
-        wishes.push(read.ok_or_else(|| {
+        requests.push(read.ok_or_else(|| {
             usage(format!(
-                "{file}:{number}: a request is a line `TIME ID [HOLD]`, as `5ms 2`; `{line}` is not"
+                "{file}:{number}: invalid request `{line}`: use `TIME ID [HOLD]`, as in `5ms 2`"
             ))
         })?);
     }
-    if wishes.is_empty() {
-        return Err(usage(format!("{file}: no requests; give a line `TIME ID [HOLD]` each")));
+    if requests.is_empty() {
+        return Err(usage(format!(
+            "{file}: no requests: give one line `TIME ID [HOLD]` per request"
+        )));
     }
-    Ok(wishes)
+    Ok(requests)
 }
 
 #[cfg(test)]
@@ -147,10 +169,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_read_as_they_are_shown() {
+    fn requests_are_parsed_as_they_are_shown() {
         let text = "0@5ns,3@1000ns+20ns";
-        let wishes: Vec<_> = text.split(',').map(|one| wish(one).unwrap()).collect();
-        assert_eq!(show_wishes(&wishes), text);
-        assert!(wish("3").is_err() && wish("x@1ms").is_err() && wish("1@-1ms").is_err());
+        let requests: Vec<_> = text.split(',').map(|one| request(one).unwrap()).collect();
+        assert_eq!(show_requests(&requests), text);
+        assert!(request("3").is_err() && request("x@1ms").is_err() && request("1@-1ms").is_err());
     }
 }

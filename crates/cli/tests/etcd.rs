@@ -1,15 +1,15 @@
 //! `mutua lock --endpoint` against a real etcd: Debian's `etcd-server`.
 
-#[path = "lock/place.rs"]
+#[path = "locks/scene.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
-mod place;
+mod scene;
 
 use std::{
     net::TcpListener,
     process::{Child, Command, Stdio},
 };
 
-use place::{Place, alive, kill, wait_for};
+use scene::{Scene, alive, kill, wait_for};
 
 struct Etcd {
     child: Child,
@@ -17,10 +17,10 @@ struct Etcd {
 }
 
 impl Etcd {
-    fn start(place: &Place) -> Self {
+    fn start(scene: &Scene) -> Self {
         let (client, peer) = (free_address(), free_address());
         let (client_url, peer_url) = (format!("http://{client}"), format!("http://{peer}"));
-        let data = place.path().join("etcd");
+        let data = scene.path().join("etcd");
         let child = Command::new("etcd")
             .args(["--data-dir", data.to_str().expect("text")])
             .args(["--listen-client-urls", &client_url, "--advertise-client-urls", &client_url])
@@ -33,7 +33,7 @@ impl Etcd {
         let etcd = Self { child, endpoint: client };
         wait_for("etcd to serve", || {
             let mut probe =
-                place.command(&["lock", "--endpoint", &etcd.endpoint, "probe", "--", "true"]);
+                scene.command(&["lock", "--endpoint", &etcd.endpoint, "probe", "--", "true"]);
             probe.stderr(Stdio::null()).status().expect("run").success()
         });
         etcd
@@ -53,33 +53,41 @@ fn free_address() -> String {
 }
 
 #[test]
-fn a_real_etcd_excludes_passes_on_and_gives_growing_tokens() {
-    let place = Place::new();
-    let etcd = Etcd::start(&place);
+fn a_real_etcd_excludes_hands_over_and_issues_growing_fencing_tokens() {
+    let scene = Scene::new();
+    let etcd = Etcd::start(&scene);
     let endpoint = ["--endpoint", &etcd.endpoint];
     let token = || {
         let options = [&endpoint[..], &["x"]].concat();
-        let output = place.lock(&options, &["sh", "-c", "echo $LOCK_TOKEN"]).output().expect("run");
+        let output = scene.lock(&options, &["sh", "-c", "echo $LOCK_TOKEN"]).output().expect("run");
         String::from_utf8_lossy(&output.stdout).trim().parse::<u64>().expect("a token")
     };
     let first = token();
     assert!(token() > first);
-    let mut holder = place.holder_with("x", &endpoint);
+    // It is a scope of its own, and never a cluster that is required.
+    let options = [&endpoint[..], &["x"]].concat();
+    let output = scene.lock(&options, &["printenv", "LOCK_SCOPE"]).output().expect("run");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "etcd\n");
+    let options = [&endpoint[..], &["--cluster", "shop", "x"]].concat();
+    let output = scene.lock(&options, &["echo", "in"]).output().expect("run");
+    assert_eq!((output.status.code(), &*output.stdout), (Some(78), &b""[..]));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is an etcd"));
+    let mut holder = scene.holder_with("x", &endpoint);
     let busy = [&endpoint[..], &["-n", "x"]].concat();
-    let busy = place.lock(&busy, &["true"]).stderr(Stdio::null()).status().expect("run");
+    let busy = scene.lock(&busy, &["true"]).stderr(Stdio::null()).status().expect("run");
     assert_eq!(busy.code(), Some(75));
     let waits = [&endpoint[..], &["-w", "20", "x"]].concat();
-    let mut waiter = place.lock(&waits, &["true"]).spawn().expect("run");
-    holder.let_go();
+    let mut waiter = scene.lock(&waits, &["true"]).spawn().expect("run");
+    holder.release();
     assert_eq!(waiter.wait().expect("ended").code(), Some(0));
 }
 
 #[test]
-fn the_command_is_stopped_when_a_real_etcd_is_gone_for_too_long() {
-    let place = Place::new();
-    let etcd = Etcd::start(&place);
+fn the_command_is_killed_when_a_real_etcd_is_down_for_too_long() {
+    let scene = Scene::new();
+    let etcd = Etcd::start(&scene);
     let options = ["--endpoint", &etcd.endpoint, "--ttl", "3", "x"];
-    let mut command = place.lock(&options, &["sh", "-c", "echo $$; exec sleep 99"]);
+    let mut command = scene.lock(&options, &["sh", "-c", "echo $$; exec sleep 99"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("run");
     let mut line = String::new();
     let stdout = child.stdout.take().expect("a pipe");
@@ -92,11 +100,11 @@ fn the_command_is_stopped_when_a_real_etcd_is_gone_for_too_long() {
 }
 
 #[test]
-fn the_guard_of_who_was_killed_frees_the_lock_at_a_real_etcd() {
-    let place = Place::new();
-    let etcd = Etcd::start(&place);
+fn the_supervisor_of_a_killed_mutua_releases_the_lock_at_a_real_etcd() {
+    let scene = Scene::new();
+    let etcd = Etcd::start(&scene);
     let options = ["--endpoint", &etcd.endpoint, "--ttl", "300", "--grace", "1", "x"];
-    let mut command = place.lock(&options, &["sh", "-c", "echo in; exec sleep 99"]);
+    let mut command = scene.lock(&options, &["sh", "-c", "echo in; exec sleep 99"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("run");
     let mut line = String::new();
     let stdout = child.stdout.take().expect("a pipe");
@@ -104,5 +112,5 @@ fn the_guard_of_who_was_killed_frees_the_lock_at_a_real_etcd() {
     child.kill().expect("killed");
     child.wait().expect("dead");
     let options = ["--endpoint", &etcd.endpoint, "-w", "60", "x"];
-    assert_eq!(place.lock(&options, &["true"]).status().expect("run").code(), Some(0));
+    assert_eq!(scene.lock(&options, &["true"]).status().expect("run").code(), Some(0));
 }

@@ -1,18 +1,18 @@
-//! `mutua algorithms`: the table of all algorithms, and a page for each.
+//! `mutua algorithms`: the table of all algorithms, and the description of each.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
-use mutua_algorithms::{About, Claim, Links, registry};
+use mutua_algorithms::{About, Claim, registry};
 
-use crate::names;
+use crate::{names, words::links};
 
-/// List the algorithms, or show one's page.
+/// List the algorithms, or describe one.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The algorithm whose page to show; without it, the table of all.
+    /// Algorithm to describe; without it, all are listed.
     name: Option<String>,
 
     /// Print JSON.
@@ -31,27 +31,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A column: its title, and what it says of an algorithm.
+/// A column: its title, and its text for an algorithm.
 type Column = (&'static str, fn(&About) -> String);
 
 const COLUMNS: &[Column] = &[
     ("name", name),
     ("kind", |about| about.family.to_owned()),
-    ("light", |about| about.costs.light.to_owned()),
-    ("saturated", |about| about.costs.saturated.to_owned()),
-    ("client delay", |about| about.costs.client_delay.to_owned()),
-    ("sync delay", |about| about.costs.sync_delay.to_owned()),
+    ("light", |about| about.costs.light.to_string()),
+    ("saturated", |about| about.costs.saturated.to_string()),
+    ("client delay", |about| about.costs.client_delay.to_string()),
+    ("sync delay", |about| about.costs.sync_delay.to_string()),
     ("links", |about| links(about).to_owned()),
 ];
 
-/// What there is room for on a wide terminal, and in a file.
+/// Additional columns on a wide terminal, and in a file.
 const MORE_COLUMNS: &[Column] = &[
-    ("worst", |about| about.costs.worst.to_owned()),
+    ("worst", |about| about.costs.worst.to_string()),
     ("order", |about| about.order.to_owned()),
     ("source", |about| about.source.to_owned()),
 ];
 
-/// The narrowest terminal on which all columns can be read.
+/// The minimal width of a terminal for all columns.
 const WIDE: u16 = 200;
 
 fn table() -> String {
@@ -62,27 +62,19 @@ fn table() -> String {
     let columns = || COLUMNS.iter().chain(more);
     table.set_header(columns().map(|(title, _)| *title));
     for about in registry::ALGORITHMS {
-        table.add_row(columns().map(|(_, says)| says(about)));
+        table.add_row(columns().map(|(_, text)| text(about)));
     }
     if let Some(names) = table.column_mut(0) {
         // A name that is broken over two lines cannot be copied.
         names.set_constraint(ColumnConstraint::ContentWidth);
     }
-    let hint = "\n\nWorst case, order of entry and source: a wider terminal, or \
+    let hint = "\n\nFor worst case, order of entry and source use a wider terminal or \
                 `mutua algorithms NAME`.";
     format!("{table}{}", if narrow { hint } else { "" })
 }
 
 fn name(about: &About) -> String {
     if about.control { format!("{} (control)", about.name) } else { about.name.to_owned() }
-}
-
-/// What links an algorithm needs, in a word.
-pub(crate) fn links(about: &About) -> &'static str {
-    match about.links {
-        Links::Any => "any",
-        Links::Fifo => "FIFO",
-    }
 }
 
 fn page(about: &About) -> String {

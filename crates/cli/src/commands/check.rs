@@ -1,7 +1,7 @@
-//! `mutua check`: every interleaving of a small system.
+//! `mutua check`: model checking of a small system.
 //!
-//! Exit code 0: everything that was looked at holds; 1: something does not; 2: the search ended
-//! before it was decided; 70: the checker contradicts itself, which is a mistake of ours.
+//! Exit code 0: all checked properties hold; 1: one is violated; 2: the search ended before that
+//! was decided; 70: the checker contradicts itself, which is a bug.
 
 mod all;
 mod arguments;
@@ -12,6 +12,7 @@ use std::{fs, path::Path, process::ExitCode};
 
 use anyhow::{Context, Error, Result};
 use mutua_checker::{CheckError, Reduction, Report, Task};
+use mutua_lab::{counterexample, diagram};
 
 pub(crate) use arguments::Arguments;
 use progress::Line;
@@ -24,10 +25,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let task = arguments.task()?;
     let mut line = Line::new();
-    let report = mutua_checker::check(&task, &mut |now| line.show(now)).map_err(failed)?;
+    let report = mutua_checker::check(&task, &mut line).map_err(failed)?;
     let unreduced = if arguments.compares() {
         let task = Task { reduction: Reduction::None, ..task.clone() };
-        let report = mutua_checker::check(&task, &mut |now| line.show(now));
+        let report = mutua_checker::check(&task, &mut line);
         Some(report.map_err(failed)?)
     } else {
         None
@@ -45,23 +46,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         print!("{}", show::text(&task, &report, unreduced.as_ref()));
     }
     if unreduced.is_some_and(|unreduced| !same(&report, &unreduced)) {
-        let text = "the reductions have changed a verdict; that is a mistake in the checker: \
-                    please report it with the whole command";
+        let text = "the reductions changed a verdict: this is a bug of the checker, please report \
+                    it with the whole command";
         return Err(Coded(INTERNAL, text.to_owned()).into());
     }
     Ok(exit_code(&report))
 }
 
-/// A system that does not start is the user's to mend; all else is a fault of ours.
+/// A system that cannot be checked is bad usage; every other error is a bug of the checker.
 fn failed(error: CheckError) -> Error {
-    match error {
-        CheckError::Start(error) => usage(error.to_string()),
-        error => Coded(INTERNAL, error.to_string()).into(),
+    if error.is_usage() {
+        usage(error.to_string())
+    } else {
+        Coded(INTERNAL, error.to_string()).into()
     }
 }
 
-/// Whether both found the same of every property, as far as both have decided it: a limit may end
-/// the one before the other.
+/// Whether both have the same verdict on every property that both have decided: a limit may end one
+/// before the other.
 fn same(one: &Report, other: &Report) -> bool {
     if one.is_complete() && other.is_complete() {
         return found(one) == found(other);
@@ -92,11 +94,12 @@ fn exit_code(report: &Report) -> ExitCode {
 /// Writes every counterexample as a script that `mutua replay` plays, and as a picture.
 fn write_counterexamples(task: &Task, report: &Report, directory: &Path) -> Result<()> {
     fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+        .with_context(|| format!("cannot create the directory {}", directory.display()))?;
     for verdict in &report.verdicts {
         let Some(trail) = &verdict.trail else { continue };
-        let scripted = task.script(verdict.name, trail)?;
-        let picture = mutua_trace::diagram::svg(&scripted.played.header, &scripted.played.events);
+        let scripted = counterexample::script(task, verdict.name, trail)?;
+        let (script, played) = (&scripted.script, &scripted.played);
+        let picture = diagram::draw(&played.header, &played.events, &script.drawing(played));
         for (ending, text) in [("script", scripted.script.text()), ("svg", picture)] {
             let path = directory.join(format!("{}.{ending}", task.file_name(verdict.name)));
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -110,10 +113,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_contradiction_of_the_checker_is_a_fault_of_ours_and_no_verdict() {
+    fn a_contradiction_of_the_checker_is_a_bug_and_not_a_verdict() {
         let error = failed(CheckError::Contradiction {
             algorithm: "central".to_owned(),
-            property: "safety",
+            property: "mutual-exclusion",
             how: "by 2 workers".to_owned(),
         });
         // As in a row of the table.

@@ -1,25 +1,26 @@
-//! `mutua choose`: which algorithm to take, by simulating the situation with each.
+//! `mutua choose`: recommends an algorithm, by simulating the situation with each.
 
-mod candidates;
-mod rank;
-mod reasons;
 mod words;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use mutua_simulator::{Distribution, Load, Network, Who, Workload};
+use indicatif::ProgressBar;
+use mutua_lab::choose::{self, RankError, Ranking, Situation};
+use mutua_simulator::{Distribution, Load, Who, Workload};
 
-use self::{candidates::Candidate, rank::Ranking};
-use crate::{durations, exit::usage, network::NetworkArguments, seeds::SeedArguments, system};
+use crate::{
+    durations, exit::usage, network::NetworkArguments, parallel::AllCores, seeds::SeedArguments,
+    system,
+};
 
-/// Describe a situation and be told which algorithm to take.
+/// Recommend an algorithm for a situation, by simulating each.
 ///
-/// The exit code is 1 if every candidate failed in the simulation.
+/// Exit code 1: every candidate failed in the simulation.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// How many processes contend.
+    /// Number of processes that contend.
     #[arg(long, value_name = "N", default_value_t = 10, allow_hyphen_values = true,
           value_parser = system::count)]
     nodes: u32,
@@ -27,33 +28,35 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     network: NetworkArguments,
 
-    /// How long a client rests between leaving and asking again.
+    /// Think time: from the exit of a client to its next request.
     #[arg(long, value_name = "TIME", default_value = "exp:100ms", allow_hyphen_values = true,
           value_parser = durations::distribution)]
-    rest: Distribution,
+    think: Distribution,
 
-    /// How long a client stays inside.
+    /// Hold time: time of a client in the critical section.
     #[arg(long, value_name = "TIME", default_value = "1ms", allow_hyphen_values = true,
           value_parser = durations::distribution)]
     hold: Distribution,
 
-    /// Only the first K ask.
+    /// Let only the first K processes request.
     #[arg(long, value_name = "K", allow_hyphen_values = true, value_parser = system::number)]
     hot: Option<u32>,
 
-    /// Requests must be granted in the order in which they happened (EM3).
+    /// Require that requests are granted in the order of happens-before.
     #[arg(long)]
     ordered: bool,
 
-    /// A process may fail: rank those first that go on without most of them.
+    /// Rank algorithms first to which the crash of a process is fatal least often: afterwards
+    /// another one waits for ever. 100 crashes of each are simulated, of processes and at times
+    /// that are drawn.
     #[arg(long)]
     may_fail: bool,
 
-    /// What counts most.
+    /// Measure to rank by.
     #[arg(long, value_enum, default_value_t = By::Wait)]
     by: By,
 
-    /// How many entries each run measures.
+    /// Number of entries that each run measures.
     #[arg(long, value_name = "E", default_value_t = 4000, allow_hyphen_values = true,
           value_parser = system::positive)]
     entries: u64,
@@ -66,12 +69,12 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What a ranking goes by.
+/// The measure of a ranking.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum By {
-    /// The mean time from request to entry.
+    /// Mean time from request to entry.
     Wait,
-    /// The time from request to entry that one in a hundred exceeds.
+    /// 99th percentile of the time from request to entry.
     Tail,
     /// Messages per entry.
     Messages,
@@ -79,28 +82,29 @@ enum By {
     Far,
 }
 
-/// What is simulated with every candidate.
-struct Situation {
-    nodes: u32,
-    /// The sizes of the regions; one of all if there are none.
-    regions: Vec<u32>,
-    network: Network,
-    workload: Workload,
-    ordered: bool,
-    may_fail: bool,
-    by: By,
-    entries: u64,
-    runs: u64,
-    seed: u64,
+impl By {
+    fn of_ranking(self) -> choose::By {
+        match self {
+            Self::Wait => choose::By::Wait,
+            Self::Tail => choose::By::Tail,
+            Self::Messages => choose::By::Messages,
+            Self::Far => choose::By::Far,
+        }
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let situation = Situation::new(arguments)?;
-    let (candidates, excluded) = candidates::all(&situation);
-    if candidates.is_empty() {
-        return Err(usage("no algorithm fits; ask for less than --ordered on links that reorder"));
-    }
-    let ranking = Ranking::new(&situation, candidates, excluded)?;
+    let situation = situation(arguments)?;
+    let bar = ProgressBar::new(0);
+    let ranking = Ranking::new(&situation, &AllCores, |progress| {
+        bar.set_length(progress.of as u64);
+        bar.set_position(progress.done as u64);
+    });
+    bar.finish_and_clear();
+    let ranking = ranking.map_err(|error| match error {
+        RankError::NoneFits => usage("no algorithm fits: omit --ordered or --reorder"),
+        error => usage(error.to_string()),
+    })?;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&ranking)?);
     } else {
@@ -109,52 +113,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if ranking.winner.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-impl Situation {
-    fn new(arguments: &Arguments) -> Result<Self> {
-        let nodes = arguments.nodes;
-        let network = arguments.network.network(nodes)?;
-        let who = arguments.hot.map_or(Who::All, Who::Hot);
-        let workload = Workload { load: Load::Think(arguments.rest), who, hold: arguments.hold };
-        if let Some(fault) = network.fault(nodes).or_else(|| workload.fault(nodes)) {
-            return Err(usage(fault));
-        }
-        let regions = &arguments.network.regions;
-        Ok(Self {
-            nodes,
-            regions: if regions.is_empty() { vec![nodes] } else { regions.clone() },
-            network,
-            workload,
-            ordered: arguments.ordered,
-            may_fail: arguments.may_fail,
-            by: arguments.by,
-            entries: arguments.entries,
-            runs: arguments.seeds.runs,
-            seed: arguments.seeds.seed,
-        })
+fn situation(arguments: &Arguments) -> Result<Situation> {
+    let nodes = arguments.nodes;
+    arguments.network.refuse_chosen_crashes("is not for `choose`, which has no repairs")?;
+    let network = arguments.network.network(nodes)?;
+    let who = arguments.hot.map_or(Who::All, Who::Hot);
+    let workload = Workload { load: Load::Think(arguments.think), who, hold: arguments.hold };
+    if let Some(fault) = network.fault(nodes).or_else(|| workload.fault(nodes)) {
+        return Err(usage(fault));
     }
-
-    /// The first process of every region.
-    fn hubs(&self) -> Vec<u32> {
-        let mut first = 0;
-        let starts = self.regions.iter().map(|size| {
-            let start = first;
-            first += size;
-            start
-        });
-        starts.collect()
-    }
-
-    fn has_regions(&self) -> bool {
-        self.regions.len() > 1
-    }
-}
-
-impl Candidate {
-    /// The command that shows this candidate alone.
-    fn title(&self) -> String {
-        match self.variant.as_str() {
-            "" => self.about.name.to_owned(),
-            variant => format!("{} ({variant})", self.about.name),
-        }
-    }
+    let regions = &arguments.network.regions;
+    Ok(Situation {
+        nodes,
+        regions: if regions.is_empty() { vec![nodes] } else { regions.clone() },
+        network,
+        workload,
+        ordered: arguments.ordered,
+        may_fail: arguments.may_fail,
+        by: arguments.by.of_ranking(),
+        entries: arguments.entries,
+        runs: arguments.seeds.runs,
+        seed: arguments.seeds.seed,
+    })
 }

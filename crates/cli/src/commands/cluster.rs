@@ -1,4 +1,4 @@
-//! `mutua cluster`: nodes on this machine, to try things.
+//! `mutua cluster`: a trial cluster on this machine.
 
 use std::{
     fs::{self, File},
@@ -12,7 +12,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use mutua_node::{Config, NodeStatus, ask_status, ask_to_stop};
+use mutua_client::endpoint::in_directory;
+use mutua_node::{Config, NodeStatus};
 use tokio::{
     runtime::Builder,
     time::{Instant, sleep},
@@ -20,14 +21,20 @@ use tokio::{
 
 use super::{node, status};
 use crate::{
-    exit::{Coded, UNAVAILABLE, usage},
+    exit::{Coded, UNAVAILABLE, of_a_file, usage},
     names,
 };
 
-/// How long nodes may take to meet.
+/// How long nodes may take to form a view.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Start nodes on this machine to try things, and end them.
+/// The end of the help.
+pub(crate) const HELP: &str = "\
+Exit codes: 0 success, and all nodes grant locks; 1 a node has not joined a view; 64 bad usage; 69 \
+no cluster in the directory, or a node does not run or has grants suspended; 73 a file cannot be \
+written; 78 bad configuration.";
+
+/// Start, stop and show a trial cluster on this machine.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -38,35 +45,35 @@ pub(crate) struct Arguments {
 enum Action {
     /// Start nodes in the background.
     Up {
-        /// How many.
+        /// Number of nodes, 1 to 26.
         nodes: usize,
 
-        /// Where their configurations, directories and logs go.
+        /// Directory for configurations, data directories and logs.
         #[arg(long, default_value = "mutua-cluster")]
         directory: PathBuf,
 
-        /// The algorithm of all locks; without it, the default of a node.
+        /// Algorithm of all locks [default: a node's default].
         #[arg(long)]
         algorithm: Option<String>,
 
-        /// Choose a variant of it.
+        /// Select a variant of the algorithm.
         #[arg(long = "with", value_name = "KEY=VALUE", requires = "algorithm")]
         with: Vec<String>,
 
-        /// Let each node write down what happens to this lock, beside its configuration; `mutua
-        /// replay mutua-cluster/*.trace --diagram FILE.svg` draws it.
+        /// Let each node write a trace of this lock beside its configuration; `mutua replay
+        /// mutua-cluster/*.trace --diagram FILE.svg` draws them.
         #[arg(long, value_name = "LOCK")]
         trace: Option<String>,
     },
-    /// End them, and keep their directories.
+    /// Stop the nodes, and keep their data directories.
     Down {
-        /// Where they are.
+        /// Directory of the cluster.
         #[arg(long, default_value = "mutua-cluster")]
         directory: PathBuf,
     },
-    /// Say how they are.
+    /// Show the status of the nodes.
     Status {
-        /// Where they are.
+        /// Directory of the cluster.
         #[arg(long, default_value = "mutua-cluster")]
         directory: PathBuf,
 
@@ -97,22 +104,22 @@ async fn up(
     with: &[String],
 ) -> Result<ExitCode> {
     if !(1..=26).contains(&nodes) {
-        return Err(usage(format!("a cluster to try things has 1 to 26 nodes, not {nodes}")));
+        return Err(usage(format!("a trial cluster has 1 to 26 nodes, not {nodes}")));
     }
     if let Some(algorithm) = algorithm {
         names::algorithm(algorithm)?;
     }
     if let Ok(files) = configs(directory) {
         for file in files {
-            if ask_status(&node::read(&file)?.data).await.is_ok() {
+            if status::request(&socket(&file)?).await.is_ok() {
                 return Err(usage(format!(
-                    "nodes already run in {}; `mutua cluster down` ends them",
+                    "nodes already run in {}: stop them with `mutua cluster down`",
                     directory.display()
                 )));
             }
         }
     }
-    let files = write_configs(nodes, directory, algorithm, with)?;
+    let files = write_configs(nodes, directory, algorithm, with).map_err(of_a_file)?;
     for file in &files {
         spawn(file, trace)?;
     }
@@ -120,10 +127,15 @@ async fn up(
     show(directory, false).await
 }
 
+/// The socket of the node that this file configures.
+fn socket(file: &Path) -> Result<PathBuf> {
+    Ok(in_directory(&node::read(file)?.data))
+}
+
 /// The configuration files in a directory, in the order of their names.
 fn configs(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory).map_err(|error| {
-        let text = format!("no cluster is in {}: {error}", directory.display());
+        let text = format!("no cluster in {}: {error}", directory.display());
         Coded(UNAVAILABLE, text)
     })?;
     let mut files: Vec<_> = entries
@@ -140,7 +152,7 @@ fn write_configs(
     algorithm: Option<&str>,
     with: &[String],
 ) -> Result<Vec<PathBuf>> {
-    // Held until all are chosen, so that no two get the same.
+    // All are bound until the last is chosen, so that no two are the same.
     let ports: Vec<_> =
         (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<_>>()?;
     let letters: Vec<_> = ('a'..='z').take(nodes).collect();
@@ -154,7 +166,7 @@ fn write_configs(
         let mut settings = Vec::new();
         for option in with {
             let Some((key, value)) = option.split_once('=') else {
-                return Err(usage(format!("an option is written KEY=VALUE, `{option}` is not")));
+                return Err(usage(format!("invalid option `{option}`: use KEY=VALUE")));
             };
             settings.push(format!("{key} = {value:?}"));
         }
@@ -164,13 +176,14 @@ fn write_configs(
     for letter in letters {
         let file = directory.join(format!("{letter}.toml"));
         let text =
-            format!("cluster = \"local\"\nnode = \"{letter}\"\ndata = \"{letter}\"\n{shared}");
-        Config::parse(&text, &file.display().to_string()).map_err(|error| usage(error.why))?;
+            format!("cluster = \"trial\"\nnode = \"{letter}\"\ndata = \"{letter}\"\n{shared}");
+        Config::parse(&text, &file.display().to_string())
+            .map_err(|error| usage(error.problem.to_string()))?;
         files.push((file, text));
     }
-    // Only now, that all is well, is anything changed.
+    // Files are changed only after all checks.
     fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make {}", directory.display()))?;
+        .with_context(|| format!("cannot create {}", directory.display()))?;
     for old in configs(directory)? {
         fs::remove_file(old)?;
     }
@@ -180,7 +193,7 @@ fn write_configs(
     Ok(files.into_iter().map(|(file, _)| file).collect())
 }
 
-/// Starts a node that lives on when this command has ended.
+/// Starts a node that keeps running after this command.
 fn spawn(config: &Path, trace: Option<&str>) -> Result<()> {
     let log = File::create(config.with_extension("log"))?;
     let program = std::env::current_exe().context("cannot find this program")?;
@@ -193,7 +206,7 @@ fn spawn(config: &Path, trace: Option<&str>) -> Result<()> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)
-        // Away from the terminal's Ctrl-C, which is for this command.
+        // Ctrl-C in the terminal is for this command only.
         .process_group(0)
         .spawn()
         .context("cannot start a node")?;
@@ -203,14 +216,14 @@ fn spawn(config: &Path, trace: Option<&str>) -> Result<()> {
 async fn await_view(files: &[PathBuf]) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     for file in files {
-        let data = node::read(file)?.data;
+        let socket = socket(file)?;
         loop {
-            if ask_status(&data).await.is_ok_and(|status| status.epoch.is_some()) {
+            if status::request(&socket).await.is_ok_and(|status| status.epoch.is_some()) {
                 break;
             }
             if Instant::now() > deadline {
                 let log = file.with_extension("log");
-                bail!("a node is in no view after {PATIENCE:?}; see {}", log.display());
+                bail!("a node has not joined a view after {PATIENCE:?}: see {}", log.display());
             }
             sleep(Duration::from_millis(20)).await;
         }
@@ -219,14 +232,14 @@ async fn await_view(files: &[PathBuf]) -> Result<()> {
 }
 
 async fn down(directory: &Path) -> Result<ExitCode> {
-    let mut ended = 0;
+    let mut stopped = 0;
     for file in configs(directory)? {
-        let data = node::read(&file)?.data;
-        if ask_to_stop(&data).await.is_ok() {
-            ended += 1;
+        let endpoint = format!("unix:{}", socket(&file)?.display());
+        if mutua_client::stop(&endpoint).await.is_ok() {
+            stopped += 1;
         }
     }
-    println!("{ended} nodes ended");
+    println!("{stopped} nodes stopped");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -234,12 +247,12 @@ async fn show(directory: &Path, json: bool) -> Result<ExitCode> {
     let mut all: Vec<(String, Option<NodeStatus>)> = Vec::new();
     for file in configs(directory)? {
         let config = node::read(&file)?;
-        all.push((config.node, ask_status(&config.data).await.ok()));
+        all.push((config.node, status::request(&in_directory(&config.data)).await.ok()));
     }
-    let well = |status: &Option<NodeStatus>| {
-        status.as_ref().is_some_and(|status| status.stopped.is_none())
+    let granting = |status: &Option<NodeStatus>| {
+        status.as_ref().is_some_and(|status| status.suspended.is_none())
     };
-    let all_well = all.iter().all(|(_, status)| well(status));
+    let all_granting = all.iter().all(|(_, status)| granting(status));
     if json {
         let statuses: Vec<_> = all.iter().map(|(_, status)| status).collect();
         println!("{}", serde_json::to_string_pretty(&statuses)?);
@@ -251,5 +264,5 @@ async fn show(directory: &Path, json: bool) -> Result<ExitCode> {
             }
         }
     }
-    Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::from(UNAVAILABLE) })
+    Ok(if all_granting { ExitCode::SUCCESS } else { ExitCode::from(UNAVAILABLE) })
 }

@@ -1,7 +1,6 @@
-//! `mutua demo bank`: what is lost without a lock, and that nothing is with one.
+//! `mutua demo bank`: lost updates without a lock, and none with one.
 
 mod picture;
-mod svg;
 mod teller;
 
 pub(crate) use teller::{ARGUMENT, main};
@@ -16,10 +15,11 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use mutua_lab::plot::{Hold, Panel, Timeline};
 
 use crate::exit::{Coded, FILE, usage};
 
-/// Which demonstration.
+/// Demonstrate what a lock prevents.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -28,16 +28,16 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Demo {
-    /// Several processes, each with a node, pay into one account, which is a file: once without the
-    /// lock and once with it.
+    /// Let several processes, each with a node, pay into one account, which is a file: once without
+    /// the lock and once with it.
     Bank {
-        /// How many processes.
+        /// Number of processes, 1 to 16.
         #[arg(long, default_value_t = 4)]
         processes: usize,
-        /// How many deposits each makes.
+        /// Number of deposits per process, 1 to 1000.
         #[arg(long, default_value_t = 5)]
         deposits: u64,
-        /// Draw both runs as SVG too.
+        /// Also draw both runs to this SVG file.
         #[arg(long, value_name = "FILE")]
         picture: Option<PathBuf>,
     },
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Demo::Bank { processes, deposits, picture } = &arguments.demo;
     let (processes, deposits) = (*processes, *deposits);
     if !(1..=16).contains(&processes) || !(1..=1000).contains(&deposits) {
-        return Err(usage("--processes is 1 to 16 and --deposits is 1 to 1000"));
+        return Err(usage("--processes must be 1 to 16, and --deposits 1 to 1000"));
     }
     let expected = processes as u64 * deposits * teller::AMOUNT;
     let mut runs = Vec::new();
@@ -56,21 +56,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         println!("{} the lock:", if locked { "with" } else { "without" });
         print!("{}", picture::draw(&stays, processes));
         let run = Run { locked, stays, expected, balance };
-        println!("  paid in {expected}, the account has {balance}, lost {}\n", run.lost());
+        println!("  paid in {expected}, balance {balance}, lost {}\n", run.lost());
         runs.push(run);
     }
     if let Some(file) = picture {
-        fs::write(file, svg::draw(&runs, processes))
+        fs::write(file, timeline(&runs, processes).svg())
             .map_err(|error| Coded(FILE, format!("{}: {error}", file.display())))?;
     }
-    anyhow::ensure!(runs[1].lost() == 0, "money was lost although the lock was held");
+    anyhow::ensure!(runs[1].lost() == 0, "an update was lost although the lock was held");
     Ok(ExitCode::SUCCESS)
 }
 
-/// One run, and what came of it.
+/// One run and its result.
 struct Run {
     locked: bool,
-    stays: Vec<teller::Stay>,
+    stays: Vec<Hold>,
     expected: u64,
     balance: u64,
 }
@@ -81,37 +81,53 @@ impl Run {
     }
 }
 
-/// One run: when each process read and wrote, and the account's balance in the end.
-fn play(processes: usize, deposits: u64, locked: bool) -> Result<(Vec<teller::Stay>, u64)> {
-    let place = Scratch::new()?;
-    let account = place.0.join("account");
+/// Both runs as a picture.
+fn timeline(runs: &[Run], processes: usize) -> Timeline {
+    let panel = |run: &Run| {
+        let how = if run.locked { "with the lock" } else { "without the lock" };
+        let (paid, has, lost) = (run.expected, run.balance, run.lost());
+        let title = format!("{how}: paid in {paid}, balance {has}, lost {lost}");
+        Panel { title, holds: run.stays.clone() }
+    };
+    Timeline {
+        title: "Deposits into one account, without and with a lock".to_owned(),
+        rows: (0..processes).map(|process| format!("teller {process}")).collect(),
+        panels: runs.iter().map(panel).collect(),
+        caption: "from the read to the write; red: more than one at a time".to_owned(),
+    }
+}
+
+/// One run: the times of each process's reads and writes, and the final balance.
+fn play(processes: usize, deposits: u64, locked: bool) -> Result<(Vec<Hold>, u64)> {
+    let scratch = Scratch::new()?;
+    let account = scratch.0.join("account");
     fs::write(&account, "0 0")?;
     let addresses = (0..processes).map(|_| free_address()).collect::<Result<Vec<_>>>()?;
     let start = |index: usize| -> Result<Child> {
         Command::new(std::env::current_exe()?)
             .arg(ARGUMENT)
-            .arg(&place.0)
+            .arg(&scratch.0)
             .args([index.to_string(), deposits.to_string(), locked.to_string()])
             .args(&addresses)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .context("a teller cannot be started")
+            .context("cannot start a teller")
     };
     let mut tellers = Tellers((0..processes).map(start).collect::<Result<_>>()?);
     let mut stays = Vec::new();
     for (index, child) in tellers.0.iter_mut().enumerate() {
         let output = BufReader::new(child.stdout.take().context("no output")?);
         for line in output.lines().take(usize::try_from(deposits)?) {
-            stays.push(teller::Stay::read(index, &line?).context("a teller failed")?);
+            stays.push(teller::stay(index, &line?).context("a teller failed")?);
         }
     }
     anyhow::ensure!(stays.len() as u64 == processes as u64 * deposits, "a teller failed");
     Ok((stays, teller::read(&account)?.0))
 }
 
-/// The processes of a run, ended with it: each stays until its input ends, since the others need
-/// its node.
+/// The processes of a run, which are stopped when it is dropped: each runs until its standard input
+/// is closed, since the others need its node.
 struct Tellers(Vec<Child>);
 
 impl Drop for Tellers {
@@ -134,10 +150,10 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Result<Self> {
-        let number = mutua_service::now().nanos();
+        let number = mutua_client::now().nanos();
         let name = format!("mutua-bank-{}-{number}", std::process::id());
         let path = Path::new(&std::env::temp_dir()).join(name);
-        fs::create_dir(&path).with_context(|| format!("{} cannot be made", path.display()))?;
+        fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self(path))
     }
 }

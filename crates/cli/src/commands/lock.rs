@@ -1,7 +1,9 @@
-//! `mutua lock`: hold a lock while a command runs.
+//! `mutua lock`: holds a lock while a command runs.
 
 mod arguments;
 mod child;
+mod descriptor;
+mod flock;
 mod nested;
 mod reach;
 mod report;
@@ -9,6 +11,7 @@ mod signals;
 mod terminal;
 
 pub(crate) use arguments::{Arguments, HELP, USAGE};
+pub(crate) use descriptor::ARGUMENT as BACKGROUND;
 pub(crate) use signals::{ARGUMENT as DIE, die};
 
 use std::{
@@ -17,45 +20,51 @@ use std::{
 };
 
 use anyhow::Result;
-use mutua_service::{
-    Moment,
-    client::{Event, Hold, Wish, hold},
-    proto::v1,
-};
+use mutua_client::{Event, Hold, HoldRequest, Moment, Scope, hold, proto::v1};
 use tokio::io::AsyncReadExt;
 
 use crate::exit;
 use arguments::Plan;
+use descriptor::Descriptor;
+use reach::ANSWER;
 use report::Report;
 use signals::Signals;
 
-/// Runs the command.
+/// Runs `mutua lock`.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let plan = Plan::new(arguments)?;
+    if let Some(number) = plan.fd.filter(|_| !descriptor::is_background()) {
+        return descriptor::start(number);
+    }
     // Before anything is opened here that could have the number of the status descriptor.
     let report = Report::new(&plan)?;
-    super::locks::block_on(Box::pin(work(plan, report)))
+    let descriptor = plan.fd.map(|number| Descriptor::take(number, report.status())).transpose()?;
+    super::locks::block_on(Box::pin(work(plan, report, descriptor)))
 }
 
-/// Who runs this.
+/// The owner of a lock if none is given: the user.
 pub(crate) fn owner() -> String {
     let user = std::env::var("LOGNAME").or_else(|_| std::env::var("USER"));
     user.unwrap_or_else(|_| format!("uid {}", rustix::process::geteuid().as_raw()))
 }
 
-/// What it is inside with.
+/// A granted lock.
 struct Grant {
     fence: u64,
     session: i64,
     good_until: Moment,
+    scope: Scope,
 }
 
-async fn work(plan: Plan, mut report: Report) -> Result<ExitCode> {
+async fn work(plan: Plan, mut report: Report, descriptor: Option<Descriptor>) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
+    if let Some(descriptor) = &descriptor {
+        signals.end_with(descriptor.caller()?);
+    }
     let begun = Instant::now();
     let reached = tokio::select! {
         biased;
-        reached = reach::reach(&plan) => reached?,
+        reached = reach::reach(&plan, &mut report) => reached?,
         signal = signals.ending() => return Ok(signals::end(signal)),
     };
     let client = v1::Client {
@@ -65,39 +74,48 @@ async fn work(plan: Plan, mut report: Report) -> Result<ExitCode> {
         command: plan.command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let wish = Wish {
+    let request = HoldRequest {
         name: plan.name.clone().into_bytes(),
-        // Who had to look for a node has waited already; zero is not to wait at all.
+        // The search for a node is part of the wait; zero means not to wait at all.
         wait: plan.wait.map(|wait| match wait.is_zero() {
             true => wait,
             false => wait.saturating_sub(begun.elapsed()).max(Duration::from_millis(1)),
         }),
         ttl: plan.ttl,
         client,
-        guarded: !plan.command.is_empty(),
-        place: reached.place,
+        supervised: !plan.command.is_empty() || plan.fd.is_some(),
+        socket: reached.socket,
     };
-    let mut hold = hold(reached.connector, reached.kind, wish);
-    let granted = match wait(&plan, &mut hold, &mut signals, &mut report).await? {
+    let mut hold = hold(reached.connector, reached.kind, request);
+    // A node that this process had to start has used time that is not counted.
+    let short = plan.wait.is_some_and(|wait| wait < ANSWER);
+    let begun = if short && begun.elapsed() >= ANSWER { Instant::now() } else { begun };
+    let granted = match wait(&plan, &mut hold, &mut signals, &mut report, begun).await? {
         Ok(granted) => granted,
         Err(code) => return Ok(code),
     };
-    if plan.command.is_empty() {
+    if let Some(descriptor) = descriptor {
+        descriptor::keep(&plan, hold, granted, descriptor, report).await
+    } else if plan.command.is_empty() {
         keep(&plan, hold, granted, signals, report).await
     } else {
         child::run(&plan, hold, granted, signals, report).await
     }
 }
 
-/// Waits to be let in. The inner error is how to exit without.
+/// Waits for the grant. The inner error is the exit code if there is none.
 async fn wait(
     plan: &Plan,
     hold: &mut Hold,
     signals: &mut Signals,
     report: &mut Report,
+    begun: Instant,
 ) -> Result<Result<Grant, ExitCode>> {
-    let mut grant = Grant { fence: 0, session: 0, good_until: Moment::ZERO };
-    let mut stopped = String::new();
+    // The node itself ends the wait, if it answers.
+    let mut limit = plan.wait.map(|wait| wait.max(ANSWER));
+    let (scope, good_until) = (Scope::default(), Moment::ZERO);
+    let mut grant = Grant { fence: 0, session: 0, good_until, scope };
+    let mut suspended = String::new();
     loop {
         let event = tokio::select! {
             biased;
@@ -106,55 +124,80 @@ async fn wait(
                 leave(hold).await;
                 return Ok(Err(signals::end(signal)));
             }
+            () = over(begun, limit) => return Err(give_up(hold, limit).await),
         };
         match event {
-            Some(Event::Opened { session, version }) => {
+            Some(Event::Opened { session, version, scope }) => {
+                limit = plan.wait.map(|wait| wait.saturating_add(ANSWER));
                 grant.session = session;
                 report.version(&version);
+                report.scope(&scope);
+                grant.scope = scope;
             }
-            Some(Event::GoodUntil(until)) => grant.good_until = until,
+            Some(Event::ValidUntil(until)) => grant.good_until = until,
             Some(Event::Waiting(waiting)) => {
-                stopped.clone_from(&waiting.stopped);
+                suspended.clone_from(&waiting.suspended);
                 report.waiting(&waiting);
             }
-            Some(Event::Granted { fence, waited }) => {
-                grant.fence = fence;
-                report.acquired(fence, waited);
+            Some(Event::Granted { fencing_token, waited }) => {
+                grant.fence = fencing_token;
+                report.acquired(fencing_token, waited);
                 return Ok(Ok(grant));
             }
             Some(Event::Refused(refused)) => {
                 report.refused(&refused);
                 leave(hold).await;
-                return Ok(Err(refusal(plan, &refused, &stopped)));
+                return Ok(Err(refusal(plan, &refused, &suspended)));
             }
             Some(Event::Note(text)) => report.note(&text),
             Some(Event::Lost(text) | Event::Unreachable(text)) => {
                 return Err(exit::unavailable(text));
             }
-            Some(Event::Left) | None => return Err(exit::unavailable("the node went away")),
+            Some(Event::Released) | None => {
+                return Err(exit::unavailable("the connection to the node closed"));
+            }
         }
     }
 }
 
-fn refusal(plan: &Plan, refused: &v1::Refused, stopped: &str) -> ExitCode {
+/// Completes when the limit is over; never without one.
+async fn over(begun: Instant, limit: Option<Duration>) {
+    match limit.and_then(|limit| begun.checked_add(limit)) {
+        Some(end) => tokio::time::sleep_until(end.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Withdraws a request that is not answered. The node reads that when it goes on, and does not
+/// grant the lock to a client that has ended.
+async fn give_up(hold: &mut Hold, limit: Option<Duration>) -> anyhow::Error {
+    let _ = tokio::time::timeout(Duration::from_millis(100), leave(hold)).await;
+    let limit = limit.unwrap_or_default();
+    exit::unavailable(format!(
+        "no answer within {limit:?}: the node is stopped or very slow; it is unknown whether the \
+         lock is held"
+    ))
+}
+
+fn refusal(plan: &Plan, refused: &v1::Refused, suspended: &str) -> ExitCode {
     match refused.reason() {
-        // Who waited in vain because a member is gone was not kept out by anybody.
-        v1::Reason::Busy | v1::Reason::Timeout if stopped.is_empty() => {
+        // While grants were suspended, no other client was the reason.
+        v1::Reason::Busy | v1::Reason::Timeout if suspended.is_empty() => {
             ExitCode::from(plan.conflict)
         }
-        v1::Reason::Deadlock | v1::Reason::Invalid => ExitCode::from(exit::USAGE),
+        v1::Reason::Invalid => ExitCode::from(exit::USAGE),
         v1::Reason::Busy | v1::Reason::Timeout | v1::Reason::Unavailable | v1::Reason::Unknown => {
             ExitCode::from(exit::UNAVAILABLE)
         }
     }
 }
 
-/// Leaves, and waits a little until that is heard. If it is not, the lease frees the lock.
+/// Releases the lock and waits briefly for the confirmation. Without it, the lease expires.
 async fn leave(hold: &mut Hold) -> bool {
-    hold.leave();
+    hold.release();
     let left = async {
         while let Some(event) = hold.events.recv().await {
-            if matches!(event, Event::Left | Event::Unreachable(_)) {
+            if matches!(event, Event::Released | Event::Unreachable(_)) {
                 return;
             }
         }
@@ -162,7 +205,7 @@ async fn leave(hold: &mut Hold) -> bool {
     tokio::time::timeout(Duration::from_secs(2), left).await.is_ok()
 }
 
-/// How a lock that is held without a command ends.
+/// Why a lock that is held without a command is released.
 enum End {
     /// Standard input has ended.
     Input,
@@ -182,7 +225,7 @@ async fn keep(
     let code = match until_end(plan, &mut hold, grant.good_until, &mut signals).await {
         End::Lost(why) => {
             report.lost(&plan.name, &why);
-            // Whoever relies on us knows when we are gone, so we do not wait for anybody.
+            // Our exit is the signal to those that rely on the lock, so nothing may delay it.
             std::process::exit(i32::from(exit::LOST));
         }
         End::Input => 0,
@@ -194,7 +237,7 @@ async fn keep(
     if code > 128 {
         signals::end(code - 128);
     }
-    // Reading standard input holds a thread that nothing wakes.
+    // A thread is blocked in a read of standard input, and nothing wakes it.
     std::process::exit(code)
 }
 
@@ -207,20 +250,20 @@ async fn until_end(
     let mut stdin = tokio::io::stdin();
     let mut buffer = [0; 512];
     loop {
-        // A margin before the next one can get in.
-        let left = good_until.before(plan.margin).since(mutua_service::now());
+        // A margin before the lock can be granted to the next waiter.
+        let left = good_until.before(plan.margin).since(mutua_client::now());
         tokio::select! {
             biased;
             signal = signals.ending() => return End::Signal(signal),
             event = hold.events.recv() => match event {
-                Some(Event::GoodUntil(until)) => good_until = until,
+                Some(Event::ValidUntil(until)) => good_until = until,
                 Some(Event::Lost(why)) => return End::Lost(why),
                 Some(_) => {}
-                None => return End::Lost("the node went away".to_owned()),
+                None => return End::Lost("the connection to the node closed".to_owned()),
             },
-            // The runtime's clock stands still while the machine sleeps, so look now and then.
+            // The runtime's clock stops while the machine is suspended, so poll once a second.
             () = tokio::time::sleep(left.min(Duration::from_secs(1))) => if left.is_zero() {
-                return End::Lost("the lease runs out".to_owned());
+                return End::Lost("the lease expires".to_owned());
             },
             read = stdin.read(&mut buffer) => if matches!(read, Ok(0) | Err(_)) {
                 return End::Input;

@@ -1,15 +1,15 @@
-//! Looking at locks: who is inside, who waits; and taking one away.
+//! The commands on locks: `ls`, `show`, `watch`, `verify` and `break`.
 
 mod words;
 
-pub(crate) use words::{ago, entry_json, plain, token_json, who};
+pub(crate) use words::{ago, entry_json, fencing_token_json, holder_text, plain};
 
 use std::{io::IsTerminal, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
-use mutua_service::{
-    client::connect,
+use mutua_client::{
+    About, Kind, Scope,
     proto::v1::{self, locks_client::LocksClient},
 };
 use serde_json::json;
@@ -17,74 +17,109 @@ use tonic::{Status, transport::Channel};
 
 use crate::{
     exit::{self, usage},
-    local::{Place, connect_or_start},
+    local::Selection,
 };
 use words::{as_json, missing, print_table, text};
 
-/// What is to be known beyond the options.
-pub(crate) const HELP: &str = "\
-Whichever node is asked, it asks the other members too. One that does not answer is named, and \
-its clients are missing.
+/// The end of the help of one command: its notes and its first exit codes.
+macro_rules! help {
+    ($notes:literal, $codes:literal) => {
+        concat!(
+            $notes,
+            "\n\nExit codes: ",
+            $codes,
+            "; 64 bad usage; 69 no node, not supported by the server (etcd), or unknown because a \
+             member did not answer; 77 permission denied; 78 bad configuration, or another node \
+             than the required one.\n\n\
+             Node: --endpoint or --config; else MUTUA_SOCKET; else the node of the configuration \
+             MUTUA_CONFIG or /etc/mutua/mutua.toml; else this user's node on this host, which is \
+             started if needed. The last is refused (78) on a host where a node of \
+             /etc/mutua/mutua.toml runs or ran, unless --local is given."
+        )
+    };
+}
 
-Exit codes: 0 done, or yes; 1 no (verify: another token is inside; break: nothing was broken); \
-64 bad usage, 69 no node (a real etcd is none), or no is not known because a member did not \
-answer, 77 not allowed, 78 bad configuration.";
+/// The end of the help of `ls`, `show` and `watch`.
+pub(crate) const LIST_HELP: &str = help!(
+    "The node queries the other members too. Members that do not answer are named, and their \
+     clients are not shown.",
+    "0 success"
+);
 
-/// Where to ask.
+/// The end of the help of `verify`.
+pub(crate) const VERIFY_HELP: &str = help!(
+    "The node queries the other members too.",
+    "0 the fencing token is the current one; 1 the fencing token is not the current one"
+);
+
+/// The end of the help of `break`.
+pub(crate) const BREAK_HELP: &str = help!(
+    "The holder's command is stopped, and the lock is free when it has released it, or when its \
+     lease has expired.",
+    "0 broken; 1 not held, or not confirmed"
+);
+
+/// The node to query, and the form of the output.
 #[derive(Debug, Args)]
-pub(crate) struct Where {
-    /// A node elsewhere: unix:PATH or HOST:PORT [default: the user's node on this machine].
-    #[arg(long, value_name = "ENDPOINT")]
-    pub(crate) endpoint: Option<String>,
-    /// Print JSON, a line for each.
+pub(crate) struct QueryArguments {
+    #[command(flatten)]
+    node: Selection,
+    /// Print JSON, one object per line.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
-    /// Only names that start with this.
+    /// List only names that start with this prefix.
     prefix: Option<String>,
     #[command(flatten)]
-    at: Where,
+    query: QueryArguments,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArguments {
-    /// The lock.
+    /// Name of the lock.
     name: String,
     #[command(flatten)]
-    at: Where,
+    query: QueryArguments,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// The lock.
+    /// Name of the lock.
     name: String,
-    /// The token, as in LOCK_TOKEN.
-    token: u64,
+    /// Fencing token, as in LOCK_TOKEN.
+    #[arg(value_parser = token)]
+    fencing_token: u64,
     #[command(flatten)]
-    at: Where,
+    query: QueryArguments,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BreakArguments {
-    /// The lock.
+    /// Name of the lock.
     name: String,
-    /// Why; whoever is inside is told, and it is logged.
+    /// Reason: sent to the holder, and logged.
     #[arg(long)]
     reason: String,
-    /// Only if this token is inside.
-    #[arg(long)]
-    token: Option<u64>,
-    /// Do not ask.
+    /// Break only the grant with this fencing token.
+    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    fencing_token: Option<u64>,
+    /// Do not ask for confirmation.
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    at: Where,
+    query: QueryArguments,
 }
 
-/// Runs something that waits.
+/// A fencing token from the command line.
+fn token(text: &str) -> Result<u64, String> {
+    let parsed = text.parse();
+    parsed.map_err(|_| format!("invalid fencing token `{text}`: use the number in LOCK_TOKEN"))
+}
+
+/// Runs a future on a runtime of this thread.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
@@ -92,38 +127,31 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-async fn client(at: &Where) -> Result<LocksClient<Channel>> {
-    let channel = match &at.endpoint {
-        Some(endpoint) => {
-            let connected = tokio::time::timeout(PATIENCE, connect(endpoint)).await;
-            let connected = connected.map_err(|_| exit::unavailable("the node does not answer"))?;
-            connected.map_err(|error| exit::not_connected(&error))?
-        }
-        None => connect_or_start(&Place::find()?).await?,
-    };
-    let client = LocksClient::new(channel);
-    // A list is as long as it is.
-    let mut client = client.max_decoding_message_size(usize::MAX);
-    let about = tokio::time::timeout(PATIENCE, client.about(v1::AboutRequest {})).await;
-    let about = about.map_err(|_| exit::unavailable("the node does not answer"))?;
-    let version = about.map_err(failed)?.into_inner().version;
+/// A client of the selected node, and the scope of that node's locks.
+async fn client(query: &QueryArguments) -> Result<(LocksClient<Channel>, Scope)> {
+    let (channel, About { kind, version, scope, .. }) = query.node.find()?.query(PATIENCE).await?;
+    if kind == Kind::Etcd {
+        return Err(failed(Status::unimplemented("")));
+    }
     if let Some(text) = of_another_version(&version) {
         eprintln!("mutua: {text}");
     }
-    Ok(client)
+    // A list of locks has no maximal size.
+    Ok((LocksClient::new(channel).max_decoding_message_size(usize::MAX), scope))
 }
 
-/// What to say to who asks a node of another version.
+/// The notice if the node has another version than this program.
 pub(crate) fn of_another_version(version: &str) -> Option<String> {
     let own = env!("CARGO_PKG_VERSION");
-    (version != own).then(|| format!("the node is version {version}, and this is version {own}"))
+    (version != own)
+        .then(|| format!("the node runs version {version}, this program is version {own}"))
 }
 
 fn failed(status: Status) -> anyhow::Error {
     match status.code() {
         tonic::Code::InvalidArgument => usage(status.message()),
         tonic::Code::Unimplemented => {
-            exit::unavailable("whoever answers there is no node of mutua and cannot say")
+            exit::unavailable("the server is not a mutua node and does not support this command")
         }
         _ => exit::unavailable(status.message()),
     }
@@ -133,14 +161,15 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode> {
     let prefix = arguments.prefix.clone().unwrap_or_default().into_bytes();
     block_on(async {
         let request = v1::ListRequest { prefix, ..Default::default() };
-        let response = client(&arguments.at).await?.list(request).await.map_err(failed)?;
-        let v1::ListResponse { locks, stopped, unanswered, .. } = response.into_inner();
-        if arguments.at.json {
-            locks.iter().for_each(|lock| println!("{}", as_json(lock)));
+        let (mut client, scope) = client(&arguments.query).await?;
+        let response = client.list(request).await.map_err(failed)?;
+        let v1::ListResponse { locks, suspended: stopped, unanswered, .. } = response.into_inner();
+        if arguments.query.json {
+            locks.iter().for_each(|lock| println!("{}", as_json(lock, &scope)));
         } else {
-            print_table(&locks);
+            print_table(&locks, &scope);
         }
-        say_stopped(&stopped);
+        report_suspension(&stopped);
         if let Some(text) = missing(&unanswered) {
             eprintln!("mutua: {text}");
         }
@@ -152,12 +181,13 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
     block_on(async {
         let prefix = arguments.name.clone().into_bytes();
         let request = v1::ListRequest { prefix, exact: true, after: None };
-        let response = client(&arguments.at).await?.list(request).await.map_err(failed)?;
-        let v1::ListResponse { locks, stopped, .. } = response.into_inner();
+        let (mut client, scope) = client(&arguments.query).await?;
+        let response = client.list(request).await.map_err(failed)?;
+        let v1::ListResponse { locks, suspended: stopped, .. } = response.into_inner();
         for lock in locks {
-            print(&lock, arguments.at.json);
+            print(&lock, &scope, arguments.query.json);
         }
-        say_stopped(&stopped);
+        report_suspension(&stopped);
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -165,37 +195,39 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
 pub(crate) fn watch(arguments: &ShowArguments) -> Result<ExitCode> {
     block_on(async {
         let request = v1::WatchRequest { name: arguments.name.clone().into_bytes() };
-        let response = client(&arguments.at).await?.watch(request).await.map_err(failed)?;
-        let mut states = response.into_inner();
+        let (mut client, scope) = client(&arguments.query).await?;
+        let mut states = client.watch(request).await.map_err(failed)?.into_inner();
         while let Some(lock) = states.message().await.map_err(failed)? {
-            print(&lock, arguments.at.json);
+            print(&lock, &scope, arguments.query.json);
         }
         Err(exit::unavailable("the node ended"))
     })
 }
 
-fn say_stopped(why: &str) {
+fn report_suspension(why: &str) {
     if !why.is_empty() {
-        eprintln!("mutua: nothing is granted: {why}");
+        eprintln!("mutua: grants are suspended: {why}");
     }
 }
 
-fn print(lock: &v1::Lock, json: bool) {
+fn print(lock: &v1::Lock, scope: &Scope, json: bool) {
     match json {
-        true => println!("{}", as_json(lock)),
-        false => println!("{}", text(lock)),
+        true => println!("{}", as_json(lock, scope)),
+        false => println!("{}\n  scope: {}", text(lock), plain(&scope.to_string())),
     }
 }
 
 pub(crate) fn verify(arguments: &VerifyArguments) -> Result<ExitCode> {
     block_on(async {
         let name = arguments.name.clone().into_bytes();
-        let request = v1::VerifyRequest { name, fence: arguments.token };
-        let response = client(&arguments.at).await?.verify(request).await.map_err(failed)?;
+        let request = v1::VerifyRequest { name, fencing_token: arguments.fencing_token };
+        let (mut client, _) = client(&arguments.query).await?;
+        let response = client.verify(request).await.map_err(failed)?;
         let current = response.into_inner().current;
-        if arguments.at.json {
-            let (name, token) = (&arguments.name, token_json(arguments.token));
-            println!("{}", json!({ "name": name, "token": token, "current": current }));
+        if arguments.query.json {
+            let token = fencing_token_json(arguments.fencing_token);
+            let name = &arguments.name;
+            println!("{}", json!({ "name": name, "fencing_token": token, "current": current }));
         }
         Ok(match current {
             true => ExitCode::SUCCESS,
@@ -206,33 +238,38 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<ExitCode> {
 
 pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
     if arguments.reason.trim().is_empty() {
-        return Err(usage("--reason must say why"));
+        return Err(usage("--reason is empty: give the reason"));
     }
     block_on(async {
-        let mut client = client(&arguments.at).await?;
+        let (mut client, _) = client(&arguments.query).await?;
         let name = arguments.name.clone().into_bytes();
         let request = v1::ListRequest { prefix: name.clone(), exact: true, after: None };
         let seen = client.list(request).await.map_err(failed)?.into_inner().locks;
         let seen = seen.into_iter().next().unwrap_or_default();
         let Some(holder) = seen.holder else {
             let nothing = v1::BreakResponse::default();
-            return Ok(tell_broken(arguments, arguments.token, &nothing, &seen.unanswered));
+            return Ok(report_broken(
+                arguments,
+                arguments.fencing_token,
+                &nothing,
+                &seen.unanswered,
+            ));
         };
-        if !arguments.yes && !confirm(&holder)? {
+        if !arguments.yes && !confirm(&arguments.name, &holder)? {
             return Ok(ExitCode::from(1));
         }
-        // What was seen is what is broken: not whoever has got in since.
-        let fence = arguments.token.unwrap_or(holder.fence);
+        // Break the grant that was shown, not that of a later holder.
+        let fence = arguments.fencing_token.unwrap_or(holder.fencing_token);
         let (reason, by) = (arguments.reason.clone(), super::lock::owner());
-        let request = v1::BreakRequest { name, fence, reason, by };
+        let request = v1::BreakRequest { name, fencing_token: fence, reason, by };
         let response = client.r#break(request).await.map_err(failed)?;
-        Ok(tell_broken(arguments, Some(fence), &response.into_inner(), &[]))
+        Ok(report_broken(arguments, Some(fence), &response.into_inner(), &[]))
     })
 }
 
-/// Says what was broken. If nothing was, `token` is what should have been, if any was known:
-/// whoever has got in since is another one.
-fn tell_broken(
+/// Reports the grant that was broken. If none was, `token` is the one to break, if it was known:
+/// a later holder has another.
+fn report_broken(
     arguments: &BreakArguments,
     token: Option<u64>,
     response: &v1::BreakResponse,
@@ -240,18 +277,18 @@ fn tell_broken(
 ) -> ExitCode {
     let (name, free_within_ms) = (&arguments.name, response.quarantine_ms);
     let broken = response.broken.as_ref();
-    if arguments.at.json {
-        let told = json!({
+    if arguments.query.json {
+        let report = json!({
             "name": name,
             "broken": broken.map(entry_json),
             "free_within_ms": free_within_ms,
             "unanswered": unanswered,
         });
-        println!("{told}");
+        println!("{report}");
     } else if let Some(broken) = broken {
         println!(
-            "taken away from {}; others get in when it has left, in {} at the latest",
-            who(broken),
+            "broken: was held by {}; free when the holder has released it, in {} at the latest",
+            holder_text(broken),
             ago(free_within_ms)
         );
     }
@@ -260,21 +297,22 @@ fn tell_broken(
     }
     if !unanswered.is_empty() {
         let names = unanswered.join(", ");
-        eprintln!("mutua: nothing was broken: {names} did not answer, and nobody else is inside");
+        eprintln!("mutua: {name}: {names} did not answer, and no other node has the holder");
         return ExitCode::from(exit::UNAVAILABLE);
     }
     match token {
-        Some(token) => eprintln!("mutua: token {token} is not inside {name}"),
-        None => eprintln!("mutua: nobody is inside {name}"),
+        Some(token) => eprintln!("mutua: {name}: not held with fencing token {token}"),
+        None => eprintln!("mutua: {name}: not held"),
     }
     ExitCode::from(1)
 }
 
-fn confirm(holder: &v1::Entry) -> Result<bool> {
+fn confirm(name: &str, holder: &v1::Entry) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
-        return Err(usage("without a terminal to ask on, --yes says that it is meant"));
+        return Err(usage("standard input is not a terminal: confirm with --yes"));
     }
-    eprint!("inside is {} since {}; take it away? [y/N] ", who(holder), ago(holder.for_ms));
+    let (holder, time) = (holder_text(holder), ago(holder.for_ms));
+    eprint!("{}: held by {holder} for {time}; break it? [y/N] ", plain(name));
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     Ok(answer.trim().eq_ignore_ascii_case("y"))
@@ -285,9 +323,9 @@ mod tests {
     use super::of_another_version;
 
     #[test]
-    fn a_node_of_another_version_is_worth_a_word() {
+    fn a_node_of_another_version_is_reported() {
         assert_eq!(of_another_version(env!("CARGO_PKG_VERSION")), None);
-        let text = of_another_version("9.9.9").expect("a word");
+        let text = of_another_version("9.9.9").expect("a notice");
         assert!(text.contains("9.9.9") && text.contains(env!("CARGO_PKG_VERSION")), "{text}");
     }
 }

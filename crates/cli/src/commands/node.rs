@@ -1,75 +1,149 @@
-//! `mutua node`: run a node of a cluster until it is told to end.
+//! `mutua node`: runs a node of a cluster until it is stopped.
 
 use std::{
+    fs,
     io::{ErrorKind, IsTerminal, stderr},
-    path::PathBuf,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use mutua_node::{Config, StartError, TraceConfig};
-use mutua_service::{Options, ServeError, serve};
+use mutua_server::{Options, ServeError, serve};
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
 };
+use tracing_subscriber::{
+    Layer,
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
-use crate::exit::{CONFIG, Coded};
+use crate::{
+    exit::{CONFIG, CONFLICT, Coded, DENIED, FILE, INTERNAL, UNAVAILABLE},
+    local::{SYSTEM_CONFIG, config_file, notice},
+    systemd,
+};
+
+/// The end of the help.
+pub(crate) const HELP: &str = "\
+Exit codes: 0 stopped by SIGTERM or SIGINT; 64 bad usage; 69 the system failed, so that a restart \
+may help; 70 internal error, or a record cannot be written; 73 the trace or the audit log cannot \
+be written; 75 another process has the socket, the address or the data directory; 77 permission \
+denied; 78 bad configuration, such as an address that this machine does not have.";
 
 /// Run a node of a cluster.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Its configuration.
-    #[arg(long, value_name = "FILE", default_value = "mutua.toml")]
-    config: PathBuf,
+    /// Configuration file [default: MUTUA_CONFIG, else /etc/mutua/mutua.toml]. The node of
+    /// /etc/mutua/mutua.toml leaves a notice on this host: locks without configuration are then
+    /// refused instead of being local.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
-    /// Listen and speak off this machine, with nothing secret or proven on the links.
+    /// Allow links to other machines without TLS, that is, without encryption or authentication.
     #[arg(long)]
     insecure: bool,
 
-    /// Serve clients on this Unix socket [default: locks.sock in the node's directory].
+    /// Serve clients on this Unix socket [default: locks.sock in the data directory].
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 
-    /// Serve clients here too, those of etcd among them: a loopback address and port.
+    /// Also serve clients, including etcd clients, on this loopback address and port.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<std::net::SocketAddr>,
 
-    /// Write what happens to a lock at this node, as a trace: `mutua replay` shows and draws it.
+    /// Append a JSON line for each grant, release and loss to this file.
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
+
+    /// Write a trace of a lock at this node; `mutua replay` shows and draws it.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
-    /// Which lock to trace [default: the first that is used].
+    /// Lock to trace [default: the first that is used].
     #[arg(long, value_name = "NAME", requires = "trace")]
     trace_lock: Option<String>,
 
-    /// Say only what is not as it should be.
+    /// Log only warnings and errors.
     #[arg(long, short)]
     quiet: bool,
+
+    /// Format of the log.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log: LogFormat,
+}
+
+/// The format of a log.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object per line.
+    Json,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let level = if arguments.quiet { tracing::Level::WARN } else { tracing::Level::INFO };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(stderr)
-        .with_ansi(stderr().is_terminal())
-        .with_target(false)
-        .init();
-    let mut config = read(&arguments.config)?;
+    log_to_stderr(level, arguments.log);
+    let file = config_file(arguments.config.as_deref());
+    if file == Path::new(SYSTEM_CONFIG) && !file.exists() {
+        let text = format!("no configuration: give --config FILE, or create {SYSTEM_CONFIG}");
+        return Err(Coded(CONFIG, text).into());
+    }
+    let mut config = read(&file)?;
     config.insecure |= arguments.insecure;
+    config.audit = arguments.audit.clone().or(config.audit);
     config.trace = arguments.trace.clone().map(|file| TraceConfig {
         file,
         lock: arguments.trace_lock.clone().map(String::into_bytes),
     });
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    let socket = arguments.socket.clone().unwrap_or_else(|| config.data.join("locks.sock"));
-    runtime.block_on(run_node(Options { node: config, socket, tcp: arguments.listen, idle: None }))
+    let socket = arguments
+        .socket
+        .clone()
+        .unwrap_or_else(|| mutua_client::endpoint::in_directory(&config.data));
+    runtime.block_on(async {
+        if is_of_the_system(&file) {
+            // Before anything is granted.
+            notice::leave(&config);
+        }
+        run_node(Options { node: config, socket, tcp: arguments.listen, idle: None }).await
+    })
+}
+
+/// Whether this file is the system's configuration, by any path.
+fn is_of_the_system(file: &Path) -> bool {
+    let identity = |file: &Path| fs::metadata(file).ok().map(|data| (data.dev(), data.ino()));
+    let system = identity(Path::new(SYSTEM_CONFIG));
+    system.is_some() && identity(file) == system
+}
+
+/// Logs to standard error from this level on.
+pub(crate) fn log_to_stderr(level: tracing::Level, format: LogFormat) {
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(stderr)
+        .with_ansi(stderr().is_terminal())
+        .with_target(false)
+        // A log that cannot be written, for example on a full disk, does not stop the node.
+        .log_internal_errors(false);
+    // The consensus engine logs each of its steps; what matters of them the node logs itself.
+    let wanted = Targets::new().with_default(level).with_target("openraft", LevelFilter::OFF);
+    let log = tracing_subscriber::registry();
+    match format {
+        LogFormat::Text => log.with(lines.with_filter(wanted)).init(),
+        LogFormat::Json => {
+            log.with(lines.json().flatten_event(true).with_filter(wanted)).init();
+        }
+    }
 }
 
 /// Reads a configuration; a bad one is exit code 78.
-pub(crate) fn read(path: &std::path::Path) -> Result<Config> {
+pub(crate) fn read(path: &Path) -> Result<Config> {
     Config::read(path).map_err(|error| Coded(CONFIG, error.to_string()).into())
 }
 
@@ -79,21 +153,45 @@ async fn run_node(options: Options) -> Result<ExitCode> {
     let name = options.node.node.clone();
     let stop = async {
         tracing::info!("node {name} runs as process {}", std::process::id());
+        let supervisor = systemd::Notifier::of_environment();
+        supervisor.ready();
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
+            () = supervisor.keep_alive() => {}
         }
+        supervisor.stopping();
     };
     serve(options, stop).await.map_err(|error| match error {
         ServeError::Start(StartError::NotLoopback { .. }) | ServeError::NotLoopback(_) => {
             anyhow::Error::from(Coded(CONFIG, format!("{error} (--insecure)")))
         }
-        // Something that is no socket is where the socket should be.
+        // The path of the socket exists and is not a socket.
         ServeError::Listen { ref source, .. } if source.kind() == ErrorKind::AlreadyExists => {
             Coded(CONFIG, error.to_string()).into()
         }
-        ServeError::Start(StartError::Config(_)) => Coded(CONFIG, error.to_string()).into(),
-        other => other.into(),
+        taken if taken.is_taken() => Coded(CONFLICT, taken.to_string()).into(),
+        ServeError::Start(StartError::Config(_) | StartError::Tls(_)) => {
+            Coded(CONFIG, error.to_string()).into()
+        }
+        ServeError::Failed { why } => Coded(INTERNAL, why).into(),
+        other => Coded(code_of(&other), other.to_string()).into(),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The exit code for an error of the system.
+fn code_of(error: &ServeError) -> u8 {
+    let kind = match error {
+        ServeError::Start(StartError::Listen { error, .. }) => error.kind(),
+        ServeError::Start(StartError::Trace { .. }) | ServeError::Audit { .. } => return FILE,
+        ServeError::Listen { source, .. } | ServeError::Record { source, .. } => source.kind(),
+        _ => return UNAVAILABLE,
+    };
+    match kind {
+        ErrorKind::PermissionDenied => DENIED,
+        // The address is not one of this machine; the directory of the socket is missing.
+        ErrorKind::AddrNotAvailable | ErrorKind::NotFound | ErrorKind::NotADirectory => CONFIG,
+        _ => UNAVAILABLE,
+    }
 }

@@ -1,6 +1,7 @@
-//! `mutua replay`: the worked examples, and any other script, step by step.
+//! `mutua replay`: replays worked examples, other scripts, and traces.
 
 mod show;
+mod words;
 
 use std::{
     fs::{self, File},
@@ -11,31 +12,43 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use mutua_trace::{EXAMPLES, Event, Header, Reader, Script, Writer, describe, diagram};
+use mutua_lab::{EXAMPLES, Example, Script, diagram::Drawing, script};
+use mutua_trace::{Event, Header, Reader, Unit, Writer, describe};
 
-use crate::{exit::usage, names};
+use crate::{exit::usage, names, picture::PictureArguments};
 
-/// Play a worked example step by step; without a name, list them.
+/// Replay a worked example, a script or a trace; without a name, list the examples.
 ///
-/// The exit code is 0 if everything is as the script expects, 1 if not.
+/// Exit code 0: all expectations of the script hold; 1: one does not.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// An example's name, or a file: a script, such as a counterexample of `mutua check`, or a
-    /// trace that any command has written.
+    /// Name of an example, or a file: a script, such as a counterexample of `mutua check`, or a
+    /// trace.
     #[arg(value_name = "NAME|FILE")]
     name: Option<String>,
 
-    /// More traces of the same run, those of the other nodes of a cluster on this machine.
+    /// Further traces of the same run: those of the other nodes of a cluster on this machine.
     #[arg(value_name = "FILE", requires = "name")]
     more: Vec<String>,
 
-    /// Write the trace as JSON lines.
+    /// Write the trace to this file as JSON lines.
     #[arg(long, value_name = "FILE", requires = "name")]
     trace: Option<PathBuf>,
 
-    /// Draw a space-time picture.
-    #[arg(long, value_name = "FILE.svg", requires = "name")]
-    diagram: Option<PathBuf>,
+    #[command(flatten)]
+    picture: PictureArguments,
+
+    /// Print the script itself instead of replaying it, for a script of one's own to begin with.
+    #[arg(long, requires = "name", conflicts_with_all = ["trace", "diagram", "possible"])]
+    source: bool,
+
+    /// List the steps that can be taken after the last one.
+    #[arg(long, requires = "name")]
+    possible: bool,
+
+    /// Print the language of scripts: every line with its meaning and an example.
+    #[arg(long, conflicts_with_all = ["name", "source", "possible"])]
+    language: bool,
 
     /// Print JSON.
     #[arg(long)]
@@ -43,21 +56,32 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.language {
+        print!("{}", if arguments.json { words::language_json()? } else { words::language() });
+        return Ok(ExitCode::SUCCESS);
+    }
     let Some(name) = &arguments.name else {
         let list = if arguments.json { show::list_json()? } else { show::list() };
         print!("{list}");
         return Ok(ExitCode::SUCCESS);
     };
+    if arguments.source {
+        print!("{}", source(name)?);
+        return Ok(ExitCode::SUCCESS);
+    }
     match find(name)? {
         _ if !arguments.more.is_empty() => {
-            let (header, events) = together(name, &arguments.more)?;
-            write_files(arguments, &header, &events)?;
+            let (header, events) = merge(name, &arguments.more)?;
+            write_files(arguments, &header, &events, Drawing::default())?;
             print!("{}", describe::trace(&header, &events));
             Ok(ExitCode::SUCCESS)
         }
         Found::Script(script) => play(&script, arguments),
+        Found::Trace(..) if arguments.possible => Err(usage(format!(
+            "{name} is a trace, which has no next step: --possible needs a script"
+        ))),
         Found::Trace(header, events) => {
-            write_files(arguments, &header, &events)?;
+            write_files(arguments, &header, &events, Drawing::default())?;
             print!("{}", describe::trace(&header, &events));
             Ok(ExitCode::SUCCESS)
         }
@@ -65,19 +89,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn play(script: &Script, arguments: &Arguments) -> Result<ExitCode> {
+    arguments.picture.check(Unit::Step)?;
     let played = script.play().map_err(|error| usage(format!("{}: {error}", script.name)))?;
-    write_files(arguments, &played.header, &played.events)?;
+    write_files(arguments, &played.header, &played.events, script.drawing(&played))?;
+    let cannot = |error| usage(format!("{}: {error}", script.name));
+    let possible = match arguments.possible {
+        true => Some(script.possible().map_err(cannot)?),
+        false => None,
+    };
     let shown = if arguments.json {
-        show::play_json(script, &played)?
+        show::play_json(script, &played, possible.as_deref())?
     } else {
-        show::play(script, &played)
+        let next = possible.as_deref().map(show::possible).unwrap_or_default();
+        show::play(script, &played) + &next
     };
     print!("{shown}");
     let holds = played.failures().is_empty() && show::difference(script, &played).is_none();
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What a name stands for.
+/// What was found by a name.
 enum Found {
     Script(Box<Script>),
     Trace(Header, Vec<Event>),
@@ -85,31 +116,50 @@ enum Found {
 
 /// The example or the file of this name.
 fn find(name: &str) -> Result<Found> {
-    let named = |example: &&mutua_trace::Example| {
-        example.name == name || example.name.rsplit('/').next() == Some(name)
-    };
-    let found: Vec<_> = EXAMPLES.iter().filter(named).collect();
-    match found.as_slice() {
-        [example] => {
+    match example(name)? {
+        Some(example) => {
             let script = example.script();
-            let script = script.with_context(|| format!("{} is no script", example.name))?;
+            let script = script.with_context(|| format!("invalid script {}", example.name))?;
             Ok(Found::Script(Box::new(script)))
         }
-        [] if Path::new(name).is_file() => read(name),
+        None => read(name),
+    }
+}
+
+/// The text of the script of this name, without its trace.
+fn source(name: &str) -> Result<String> {
+    let text = match example(name)? {
+        Some(example) => example.text.to_owned(),
+        None => read_text(name)?,
+    };
+    if text.starts_with('{') {
+        return Err(usage(format!("{name} is a trace, not a script: --source needs a script")));
+    }
+    Ok(script::without_observed(&text).to_owned())
+}
+
+/// The example of this name; none if it is a file instead.
+fn example(name: &str) -> Result<Option<&'static Example>> {
+    let named =
+        |example: &&Example| example.name == name || example.name.rsplit('/').next() == Some(name);
+    let found: Vec<_> = EXAMPLES.iter().filter(named).collect();
+    match found.as_slice() {
+        [example] => Ok(Some(example)),
+        [] if Path::new(name).is_file() => Ok(None),
         [] => Err(names::unknown("example or file", name, EXAMPLES.iter().map(|one| one.name))),
         several => {
             let several: Vec<_> = several.iter().map(|example| example.name).collect();
-            Err(usage(format!("`{name}` could be any of {}", several.join(", "))))
+            Err(usage(format!("ambiguous name `{name}`: use one of {}", several.join(", "))))
         }
     }
 }
 
-/// Traces of nodes put together: each has written down its own part.
-fn together(first: &str, more: &[String]) -> Result<(Header, Vec<Event>)> {
+/// Merges the traces of several nodes, each of which wrote its own events.
+fn merge(first: &str, more: &[String]) -> Result<(Header, Vec<Event>)> {
     let mut whole: Option<(Header, Vec<Event>)> = None;
     for path in [first].into_iter().chain(more.iter().map(String::as_str)) {
         let Found::Trace(header, events) = read(path)? else {
-            return Err(usage(format!("{path} is no trace; only traces can be put together")));
+            return Err(usage(format!("{path} is not a trace: only traces can be merged")));
         };
         match &mut whole {
             None => whole = Some((header, events)),
@@ -121,7 +171,7 @@ fn together(first: &str, more: &[String]) -> Result<(Header, Vec<Event>)> {
     }
     let (header, mut events) = whole.context("no trace")?;
     events.sort_by_key(|event| event.at);
-    // A node counts from when its machine started; here the run is what counts.
+    // A node counts from the start of its machine; here time starts with the run.
     let first = events.first().map_or(0, |event| event.at);
     for event in &mut events {
         event.at -= first;
@@ -129,10 +179,9 @@ fn together(first: &str, more: &[String]) -> Result<(Header, Vec<Event>)> {
     Ok((header, events))
 }
 
-/// A script, or a trace that somebody has written; a trace begins with a JSON object.
+/// Reads a script or a trace; a trace begins with a JSON object.
 fn read(path: &str) -> Result<Found> {
-    let text =
-        fs::read_to_string(path).map_err(|error| usage(format!("cannot read {path}: {error}")))?;
+    let text = read_text(path)?;
     if text.starts_with('{') {
         let trace = Reader::new(text.as_bytes()).and_then(Reader::read_all);
         let (header, events) = trace.map_err(|error| usage(format!("{path}, {error}")))?;
@@ -142,16 +191,21 @@ fn read(path: &str) -> Result<Found> {
     Ok(Found::Script(Box::new(script.map_err(|error| usage(format!("{path}, {error}")))?)))
 }
 
-fn write_files(arguments: &Arguments, header: &Header, events: &[Event]) -> Result<()> {
+fn read_text(path: &str) -> Result<String> {
+    fs::read_to_string(path).map_err(|error| usage(format!("cannot read {path}: {error}")))
+}
+
+fn write_files(
+    arguments: &Arguments,
+    header: &Header,
+    events: &[Event],
+    drawing: Drawing,
+) -> Result<()> {
     if let Some(path) = &arguments.trace {
         let cannot = || format!("cannot write the trace to {}", path.display());
         write_trace(path, header, events).with_context(cannot)?;
     }
-    if let Some(path) = &arguments.diagram {
-        let cannot = || format!("cannot write the picture to {}", path.display());
-        fs::write(path, diagram::svg(header, events)).with_context(cannot)?;
-    }
-    Ok(())
+    arguments.picture.write(header, events, drawing)
 }
 
 fn write_trace(path: &Path, header: &Header, events: &[Event]) -> Result<()> {

@@ -1,10 +1,12 @@
-//! `mutua simulate`: one algorithm in one situation, beside what theory says.
+//! `mutua simulate`: one algorithm in one situation, beside the theory.
 
+mod against;
 mod daemon;
 mod election;
 mod merge;
 mod outcome;
 mod recording;
+mod repair;
 mod replay;
 mod run;
 mod show;
@@ -14,8 +16,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use mutua_algorithms::{About, Claim, Kind};
-use mutua_simulator::{Distribution, Latency, Load, Plan, TheoryLoad, Who, Workload};
+use mutua_algorithms::{About, Claim, Kind, repairs::ElectionName};
+use mutua_simulator::{Detector, Distribution, Latency, Load, Plan, TheoryLoad, Who, Workload};
 
 use self::outcome::Outcome;
 use crate::{
@@ -23,15 +25,17 @@ use crate::{
     exit::usage,
     names,
     network::NetworkArguments,
+    picture::PictureArguments,
+    repair::{RepairArgument, detector, elections},
     size,
     system::{self, SystemArguments},
     workload::WorkloadArguments,
 };
 
-/// Simulate one algorithm and compare with theory.
+/// Simulate an algorithm, and compare the measures with theory.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The algorithm; `mutua algorithms` lists them.
+    /// Algorithm; `mutua algorithms` lists them.
     name: String,
 
     #[command(flatten)]
@@ -43,57 +47,85 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     network: NetworkArguments,
 
-    /// How many entries to measure; by default 10000, or all that are written down.
+    /// Repair after crashes: none; generic (the survivors elect a leader and start the algorithm
+    /// anew); or special (the algorithm's own repair where it has one and that suffices, else as
+    /// generic) [default: none, or generic with --election, --detector or a crash by part].
+    #[arg(long, value_name = "REPAIR", hide_possible_values = true)]
+    repair: Option<RepairArgument>,
+
+    /// Election of the repair's leader: bully, chang-roberts or invitation [default: bully].
+    #[arg(long, value_name = "NAME", value_parser = elections(), hide_possible_values = true)]
+    election: Option<ElectionName>,
+
+    /// Failure detector of the repair: perfect:DELAY reports every crash and restart, and nothing
+    /// else, after this time; timeout:TIME reports a process whose heartbeats are missing for so
+    /// long, and can be wrong [default: perfect, with 5 mean latencies].
+    #[arg(long, value_name = "DETECTOR", value_parser = detector)]
+    detector: Option<Detector>,
+
+    /// Number of entries to measure [default: 10000, or all requests of a list]. Bursts are
+    /// measured whole: the run goes on to the end of the last one.
     #[arg(long, value_name = "E", allow_hyphen_values = true,
           value_parser = system::positive)]
     entries: Option<u64>,
 
-    /// How many entries to let pass first; by default enough for the system to settle, or as many
-    /// as 20 million events bring. A picture shows them too: give 0 to see what is measured.
+    /// Number of entries of the warm-up [default: until the system is in a steady state, at most 20
+    /// million events; figures of a run that has not settled are marked]. A diagram shows the
+    /// beginning of the run, with as many entries as are measured; use 0 to draw just those.
     #[arg(long, value_name = "E", allow_hyphen_values = true,
           value_parser = system::whole)]
     warm_up: Option<u64>,
 
-    /// Where all randomness comes from.
+    /// Seed of all random numbers.
     #[arg(long, value_name = "S", default_value_t = 1, allow_hyphen_values = true,
           value_parser = system::whole)]
     seed: u64,
 
-    /// Repeat with so many seeds, from --seed on, and give 95 % confidence intervals.
+    /// Number of runs, with consecutive seeds from --seed on, for 95 % confidence intervals.
     #[arg(long, value_name = "R", default_value_t = 1, allow_hyphen_values = true,
           value_parser = system::positive)]
     runs: u64,
 
-    /// Let every process tell another one something, so long after the last time: messages of the
-    /// application, of which the order of requests (EM3) speaks too.
+    /// Run further seeds until the 95 % intervals of messages per entry, waiting time and entries
+    /// per second are at most this wide on either side, as in 1%; at least 5 runs, at most 10000.
+    #[arg(long, value_name = "PERCENT", conflicts_with = "runs", value_parser = percent)]
+    precision: Option<f64>,
+
+    /// Simulate this algorithm too, with the same seeds, and print the differences with their 95 %
+    /// intervals over the pairs; 10 pairs, unless --runs gives another number.
+    #[arg(long, value_name = "ALGORITHM",
+          conflicts_with_all = ["precision", "trace", "diagram", "shrink", "per_node"])]
+    against: Option<String>,
+
+    /// Let every process send a message of the application to another after this time, again and
+    /// again: they count for the ordering of requests.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = durations::distribution)]
-    tells: Option<Distribution>,
+    app_messages: Option<Distribution>,
 
-    /// Look for requests that are granted out of order (EM3), even where it is not claimed; what is
-    /// found is then listed apart and is no violation.
+    /// Check the ordering of requests even where it is not claimed; it is then reported
+    /// separately and does not count as a violation.
     #[arg(long)]
     order: bool,
 
-    /// Judge this property too, claimed or not: ordering, bounded-bypass. May be given several
-    /// times.
+    /// Check this property even where it is not claimed, and count violations: ordering or
+    /// bounded-bypass; may be given several times.
     #[arg(long = "property", value_name = "NAME")]
     properties: Vec<String>,
 
-    /// Write what happens to this file, an event a line; of several runs, that of the first seed.
+    /// Write a trace to this file, one event per line; of several runs, that of the first seed.
     #[arg(long, value_name = "FILE")]
     trace: Option<String>,
 
-    /// Draw what happens from the beginning on as a space-time picture, an SVG file.
-    #[arg(long, value_name = "FILE")]
-    diagram: Option<String>,
+    #[command(flatten)]
+    picture: PictureArguments,
 
-    /// If something is violated: cut the run to a short one that violates the same. A trace or a
-    /// picture is then of the short one.
+    /// If a property is violated, shrink the run to a short one that violates it too. A trace or
+    /// diagram then shows the short one.
     #[arg(long)]
     shrink: bool,
 
-    /// With --json: the figures of every process too.
+    /// With --json: include the measures of every process.
     #[arg(long, requires = "json")]
     per_node: bool,
 
@@ -101,49 +133,59 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Elections: who starts one, as 0,3 or all; by default process 0, or the lowest that is up.
+    /// Elections: processes that start one, as in 0,3 or all [default: the lowest that is up].
     #[arg(long, value_name = "IDS")]
     starters: Option<String>,
 
-    /// Elections: who is down from the beginning.
+    /// Elections: processes that are crashed from the start.
     #[arg(long, value_name = "IDS", value_delimiter = ',', value_parser = system::number)]
     crashed: Vec<u32>,
 
-    /// Elections: the longest transmission that processes reckon with; by default one that holds.
+    /// Elections: maximal transmission time that processes assume [default: one that holds].
     #[arg(long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = durations::nanoseconds)]
     transmission: Option<u64>,
 
-    /// Elections: the longest handling of a message that processes reckon with.
+    /// Elections: maximal processing time of a message that processes assume.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = durations::nanoseconds)]
     handling: Option<u64>,
 
-    /// Chang-Roberts: how ids stand round the ring: ascending, descending (the worst case when all
-    /// start), random (by the seed), or a list as 2,0,1.
+    /// Chang-Roberts: order of ids around the ring: ascending, descending (the worst case when all
+    /// start), random (by the seed), or a list such as 2,0,1.
     #[arg(long, value_name = "ORDER")]
     ring: Option<String>,
 
     /// Dijkstra's ring under a daemon (--with daemon=central, distributed or synchronous): the
-    /// flags at the start, as 0,1,0,1; drawn by the seed if none are given. By messages the ring
-    /// starts legitimate.
+    /// flags at the start, as in 0,1,0,1 [default: random, by the seed]. With daemon=messages the
+    /// ring starts in a legitimate state.
     #[arg(long, value_name = "FLAGS", value_delimiter = ',', value_parser = system::number)]
     flags: Option<Vec<u32>>,
 
-    /// Dijkstra's ring under a daemon: not settled after so many steps is a violation of
-    /// convergence; by default after 1000 + 10 N^2.
+    /// Dijkstra's ring under a daemon: maximal number of steps until the ring is legitimate; more
+    /// violate convergence [default: 1000 + 10 N^2].
     #[arg(long, value_name = "S", allow_hyphen_values = true,
           value_parser = system::whole)]
     max_steps: Option<u64>,
 }
 
-/// So many processes, if nobody says how many.
+/// The default number of processes.
 const NODES: u32 = 10;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let about = names::algorithm(&arguments.name)?;
     match about.kind {
-        Kind::Mutex if daemon::is_asked_for(arguments, about)? => daemon::run(arguments, about),
+        Kind::Mutex if daemon::is_selected(arguments, about)? => daemon::run(arguments, about),
+        Kind::Mutex if repair::is_selected(arguments) && arguments.workload.is_open() => {
+            Err(usage("--load poisson is not supported with a repair: use think:TIME"))
+        }
+        Kind::Mutex if repair::is_selected(arguments) && arguments.precision.is_some() => {
+            Err(usage("--precision is not supported with a repair"))
+        }
+        Kind::Mutex if repair::is_selected(arguments) && arguments.against.is_some() => {
+            Err(usage("--against is not supported with a repair"))
+        }
+        Kind::Mutex if repair::is_selected(arguments) => repair::run(arguments, about),
         Kind::Mutex => mutex(arguments, about),
         Kind::Election => election::run(arguments, about),
     }
@@ -151,9 +193,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
     unfit::refuse(arguments, about, unfit::Run::Mutex)?;
-    size::check(about, &arguments.system.setup(&arguments.name, NODES)?)?;
+    repair::refuse_without(arguments)?;
+    if let Some(other) = &arguments.against {
+        let other = names::algorithm(other)?;
+        if other.kind != Kind::Mutex {
+            return Err(usage(format!(
+                "--against {}: not a mutual exclusion algorithm",
+                other.name
+            )));
+        }
+        return against::run(arguments, about, other);
+    }
+    size::check(about, &arguments.system.setup(&arguments.name, NODES)?, 1)
+        .map_err(|error| usage(error.to_string()))?;
     let plan = plan(arguments)?;
-    let outcome = run::all_seeds(arguments, about, &plan)?;
+    let outcome = run::all_seeds(arguments, about, &plan, arguments.runs)?;
     let failed = outcome.failed_seed().map(|seed| Plan { seed, ..plan.clone() });
     let short = match &failed {
         Some(failed) if arguments.shrink => replay::short(arguments, failed),
@@ -168,48 +222,65 @@ fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
         let json = outcome.json(arguments.per_node, situation, short.as_ref());
         println!("{}", serde_json::to_string_pretty(&json)?);
     } else {
-        print!("{}", show::summary(about, &plan, &outcome));
+        print!("{}", show::summary(about, &plan, &outcome, arguments.precision));
     }
     let Some(failed) = failed else { return Ok(ExitCode::SUCCESS) };
-    replay::tell(failed.seed);
+    replay::print_command(failed.seed);
     if arguments.shrink {
-        replay::tell_short(short.as_ref());
+        replay::print_short(short.as_ref());
     }
     Ok(ExitCode::FAILURE)
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan> {
-    let setup = arguments.system.setup(&arguments.name, NODES)?;
+    plan_of(arguments, &arguments.name)
+}
+
+/// The run of the algorithm of this name.
+fn plan_of(arguments: &Arguments, name: &str) -> Result<Plan> {
+    let setup = arguments.system.setup(name, NODES)?;
     if setup.nodes == 0 {
-        return Err(usage("a system of 0 processes; give at least 1"));
+        return Err(usage("--nodes must be at least 1"));
     }
     let network = arguments.network.network(setup.nodes)?;
     let workload = arguments.workload.workload(setup.nodes, network.mean_latency())?;
     let entries = arguments.entries.unwrap_or(match &workload.load {
-        Load::Script(wishes) => wishes.len() as u64,
-        Load::Light { .. } | Load::Saturated | Load::Think(_) | Load::Bursts { .. } => 10_000,
+        Load::Script(requests) => requests.len() as u64,
+        Load::Light { .. }
+        | Load::Saturated
+        | Load::Think(_)
+        | Load::Poisson { .. }
+        | Load::Bursts { .. } => 10_000,
     });
     let mut plan = Plan::new(setup, network, workload, entries);
     plan.warm_up = arguments.warm_up;
     plan.seed = arguments.seed;
     plan.ordering = arguments.order.then_some(true);
-    plan.tells = arguments.tells;
+    plan.app_messages = arguments.app_messages;
     plan.judged = judged(arguments)?;
     Ok(plan)
 }
 
-/// What is judged although not every algorithm claims it; the rest always is.
+/// Reads a share such as 1%.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse().ok());
+    let valid = |percent: &f64| *percent > 0.0 && *percent <= 50.0;
+    let share = number.filter(valid).map(|percent| percent / 100.0);
+    share.ok_or_else(|| "give a percentage above 0 and up to 50, as in 1%".to_owned())
+}
+
+/// The properties that are checked only where claimed or requested; the others always are.
 const JUDGED: [Claim; 2] = [Claim::Ordering, Claim::BoundedBypass];
 
 fn judged(arguments: &Arguments) -> Result<Vec<Claim>> {
     let find = |name: &String| {
         let found = JUDGED.into_iter().find(|claim| claim.name() == name);
-        found.ok_or_else(|| names::unknown("property to choose", name, JUDGED.map(Claim::name)))
+        found.ok_or_else(|| names::unknown("property", name, JUDGED.map(Claim::name)))
     };
     arguments.properties.iter().map(find).collect()
 }
 
-/// The load of which theory speaks, or why it speaks of none.
+/// The load for which there is a theory, or why there is none.
 fn theory_load(plan: &Plan) -> Result<TheoryLoad, &'static str> {
     let faultless = plan.network.loss == 0.0
         && plan.network.duplication == 0.0
@@ -218,8 +289,8 @@ fn theory_load(plan: &Plan) -> Result<TheoryLoad, &'static str> {
     let load = match plan.workload.load {
         Load::Light { .. } => TheoryLoad::Light,
         Load::Saturated => TheoryLoad::Saturated,
-        Load::Think(_) | Load::Bursts { .. } | Load::Script(_) => {
-            return Err("it speaks of light and saturated load only");
+        Load::Think(_) | Load::Poisson { .. } | Load::Bursts { .. } | Load::Script(_) => {
+            return Err("it covers light and saturated load only");
         }
     };
     let latency = plan.network.mean_latency();
@@ -227,28 +298,32 @@ fn theory_load(plan: &Plan) -> Result<TheoryLoad, &'static str> {
     let short = plan.workload.hold.mean() < latency / 2.0;
     let usual = Workload::light(plan.setup.nodes, latency, plan.workload.hold).load;
     if !faultless {
-        Err("it speaks of networks and processes without faults")
+        Err("it covers networks and processes without faults only")
     } else if plan.workload.who != Who::All {
-        Err("it lets all processes ask alike")
+        Err("it assumes that all processes request alike")
     } else if latency == 0.0 {
-        Err("delays are in units of the latency, which is 0")
+        Err("delays are multiples of the latency, which is 0")
     } else if !steady {
-        Err("it needs a constant latency, the same everywhere")
+        Err("it assumes a constant latency, the same on all links")
     } else if plan.network.pace > 0 {
-        Err("it lets tokens and reads go on at once, without a pace")
+        Err("it assumes that lazy messages have no additional delay (--pace)")
     } else if mean_gap(&plan.workload.load) < mean_gap(&usual) {
-        Err("at light load it needs a gap of 10 N times the latency, so that all comes to rest")
+        Err("at light load it assumes a gap of at least 10 N times the latency")
     } else if load == TheoryLoad::Saturated && short {
-        Err("saturated, it needs a stay inside of at least T/2")
+        Err("at saturated load it assumes a hold time of at least T/2")
     } else {
         Ok(load)
     }
 }
 
-/// How long nobody asks at light load, on average.
+/// The mean gap between an exit and the next request at light load.
 fn mean_gap(load: &Load) -> f64 {
     match load {
         Load::Light { gap } => gap.mean(),
-        Load::Saturated | Load::Think(_) | Load::Bursts { .. } | Load::Script(_) => f64::INFINITY,
+        Load::Saturated
+        | Load::Think(_)
+        | Load::Poisson { .. }
+        | Load::Bursts { .. }
+        | Load::Script(_) => f64::INFINITY,
     }
 }

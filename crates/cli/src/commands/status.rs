@@ -1,4 +1,4 @@
-//! `mutua status`: how a node is.
+//! `mutua status`: shows a node's status.
 
 use std::{
     fmt::Write,
@@ -8,22 +8,42 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use mutua_node::{NodeStatus, ask_status};
+use mutua_client::{CallError, endpoint, proto::v1};
+use mutua_node::{MemberStatus, NodeStatus};
 use tokio::runtime::Builder;
 
-use super::node;
-use crate::exit::{Coded, UNAVAILABLE};
+use crate::{
+    exit::{Coded, UNAVAILABLE},
+    local::Endpoint,
+};
 
-/// Say how a node is: its view, its links, what is stopped and why.
+/// The end of the help.
+pub(crate) const HELP: &str = "\
+Node: --endpoint, --socket, --data or --config; else MUTUA_SOCKET; else the node of the \
+configuration MUTUA_CONFIG or /etc/mutua/mutua.toml; else this user's node on this host, which is \
+not started.
+
+Exit codes: 0 locks are granted; 64 bad usage; 69 no node answers, or grants are suspended; 77 \
+permission denied; 78 bad configuration.";
+
+/// Show a node's status: view, links, and why grants are suspended.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The node's configuration.
-    #[arg(long, value_name = "FILE", default_value = "mutua.toml")]
-    config: PathBuf,
+    /// Endpoint of the node, unix:PATH, HOST:PORT or https://HOST:PORT [default: see Node below].
+    #[arg(long, value_name = "ENDPOINT", conflicts_with_all = ["config", "data", "socket"])]
+    endpoint: Option<String>,
 
-    /// The node's directory, instead of its configuration.
+    /// Configuration of the node.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Data directory of the node, instead of its configuration.
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "config")]
     data: Option<PathBuf>,
+
+    /// The node's Unix socket, if it was started with --socket.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["config", "data"])]
+    socket: Option<PathBuf>,
 
     /// Print JSON.
     #[arg(long)]
@@ -31,66 +51,154 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let data = match &arguments.data {
-        Some(data) => data.clone(),
-        None => node::read(&arguments.config)?.data,
-    };
+    let endpoint = find(arguments)?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let status = runtime.block_on(ask_status(&data)).map_err(|error| no_node(&data, &error))?;
+    let answer = runtime.block_on(request_at(&endpoint));
+    let status = answer.map_err(|error| no_node(arguments, &endpoint, &error))?;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&status)?);
     } else {
         print!("{}", text(&status));
     }
-    Ok(if status.stopped.is_some() { ExitCode::from(UNAVAILABLE) } else { ExitCode::SUCCESS })
+    Ok(if status.suspended.is_some() { ExitCode::from(UNAVAILABLE) } else { ExitCode::SUCCESS })
 }
 
-/// The error for a directory in which no node answers.
-pub(crate) fn no_node(data: &Path, error: &std::io::Error) -> anyhow::Error {
-    Coded(UNAVAILABLE, format!("no node runs in {}: {error}", data.display())).into()
+/// The endpoint of the node. This user's node is not started.
+fn find(arguments: &Arguments) -> Result<String> {
+    let socket = match (&arguments.endpoint, &arguments.socket, &arguments.data) {
+        (Some(endpoint), ..) => return Ok(endpoint.clone()),
+        (None, Some(socket), _) => socket.clone(),
+        (None, None, Some(data)) => endpoint::in_directory(data),
+        (None, None, None) => match Endpoint::configured(arguments.config.as_deref())? {
+            Some(configured) => configured.socket,
+            None => Endpoint::local()?.socket,
+        },
+    };
+    Ok(of_socket(&socket))
 }
 
-/// The members that are not there, as a beginning of "is back".
-fn missing(status: &NodeStatus) -> Option<String> {
-    let gone = status.members.iter().filter(|one| one.name != status.node && !one.up);
-    let names: Vec<_> = gone.map(|one| &*one.name).collect();
-    match &*names {
-        [] => None,
-        [one] => Some(format!("{one} is")),
-        [before @ .., last] => Some(format!("{} and {last} are", before.join(", "))),
+fn of_socket(socket: &Path) -> String {
+    format!("unix:{}", socket.display())
+}
+
+/// Requests the status of the node that serves this socket.
+pub(crate) async fn request(socket: &Path) -> Result<NodeStatus, CallError> {
+    request_at(&of_socket(socket)).await
+}
+
+async fn request_at(endpoint: &str) -> Result<NodeStatus, CallError> {
+    let status = mutua_client::status(endpoint).await?;
+    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let member = |one: v1::Member| MemberStatus {
+        name: one.name,
+        up: one.up,
+        for_ms: one.for_ms,
+        backlog: size(one.backlog),
+        in_view: one.in_view,
+        votes: one.votes,
+        reaches: one.reaches,
+    };
+    Ok(NodeStatus {
+        cluster: status.cluster,
+        node: status.node,
+        pid: status.pid,
+        epoch: status.epoch,
+        suspended: status.suspended,
+        view: status.view,
+        lease_left_ms: status.lease_left_ms,
+        leader: status.leader,
+        records: size(status.records),
+        members: status.members.into_iter().map(member).collect(),
+        locks: size(status.locks),
+        held: size(status.held),
+        waiting: size(status.waiting),
+        grants: status.entries,
+        messages: status.messages,
+        lazy: status.lazy,
+    })
+}
+
+/// The error for an endpoint at which no node answers.
+fn no_node(arguments: &Arguments, endpoint: &str, error: &CallError) -> anyhow::Error {
+    let Arguments { endpoint: given, config, data, socket, .. } = arguments;
+    let is_given = given.is_some() || config.is_some() || data.is_some() || socket.is_some();
+    let other = match is_given {
+        true => "",
+        false => "; name another node with --endpoint, --socket, --data or --config",
+    };
+    // The error names the endpoint where the connection failed.
+    let text = error.to_string();
+    let at = if text.starts_with(endpoint) { String::new() } else { format!("{endpoint}: ") };
+    Coded(UNAVAILABLE, format!("no node answers at {at}{text}{other}")).into()
+}
+
+/// The view and its members, with those that are missing.
+fn view_text(status: &NodeStatus) -> String {
+    let epoch = status.epoch.unwrap_or_default();
+    let all = status.members.len();
+    let present = status.members.iter().filter(|member| member.in_view).count();
+    let view = match status.view {
+        Some(number) => format!("view {number} (epoch {epoch})"),
+        None => format!("epoch {epoch}"),
+    };
+    match (present, all) {
+        (_, 1) => format!("{view}, 1 member"),
+        (present, all) if present == all => format!("{view}, {all} members"),
+        (present, all) => format!("{view}, {present} of {all} members"),
     }
+}
+
+fn member_text(status: &NodeStatus, member: &MemberStatus) -> String {
+    let state = if member.up { "connected" } else { "not connected" };
+    let seconds = member.for_ms as f64 / 1000.0;
+    let mut text = format!("{:<12} {state} for {seconds:.1} s", member.name);
+    match member.backlog {
+        0 => {}
+        1 => text += ", 1 message not acknowledged",
+        backlog => text += &format!(", {backlog} messages not acknowledged"),
+    }
+    if !member.votes {
+        text += ", does not vote";
+    }
+    if !member.in_view {
+        text += ", not in the view";
+    }
+    if !member.reaches.is_empty() {
+        // What nobody reaches is down, and shown as such.
+        let missed = |other: &&MemberStatus| {
+            other.up && other.name != member.name && !member.reaches.contains(&other.name)
+        };
+        let missing: Vec<_> =
+            status.members.iter().filter(missed).map(|other| &*other.name).collect();
+        if !missing.is_empty() {
+            text += &format!(", does not reach {}", missing.join(", "));
+        }
+    }
+    text
 }
 
 /// The status for people.
 pub(crate) fn text(status: &NodeStatus) -> String {
     let mut text = format!("node {} of cluster {}", status.node, status.cluster);
     let _ = writeln!(text, ", process {}", status.pid);
-    let _ = match (status.epoch, &status.stopped) {
-        (Some(epoch), None) => {
-            writeln!(text, "view {epoch} of {} members: locks are granted", status.members.len())
-        }
-        (_, Some(why)) => {
-            let _ = writeln!(text, "stopped: nothing new is granted, since {why}");
-            missing(status).map_or(Ok(()), |missing| {
-                writeln!(text, "whoever is inside stays inside; it goes on when {missing} back")
-            })
-        }
-        (None, None) => writeln!(text, "in no view yet"),
+    let view = view_text(status);
+    let _ = match (status.epoch, &status.suspended) {
+        (_, Some(why)) => writeln!(text, "grants are suspended: {why}"),
+        (Some(_), None) => writeln!(text, "{view}: locks are granted"),
+        (None, None) => writeln!(text, "no view yet"),
     };
+    if let Some(left) = status.lease_left_ms.filter(|_| status.members.len() > 1) {
+        let leader = status.leader.as_deref().unwrap_or("unknown");
+        let (left, records) = (left as f64 / 1000.0, status.records);
+        let _ = writeln!(text, "view lease {left:.1} s; leader {leader}; records kept {records}");
+    }
     for member in status.members.iter().filter(|member| member.name != status.node) {
-        let state = if member.up { "connected" } else { "not connected" };
-        let seconds = member.for_ms as f64 / 1000.0;
-        let _ = write!(text, "  {:<12} {state} for {seconds:.1} s", member.name);
-        let _ = match member.backlog {
-            0 => writeln!(text),
-            1 => writeln!(text, ", 1 message not acknowledged"),
-            backlog => writeln!(text, ", {backlog} messages not acknowledged"),
-        };
+        let _ = writeln!(text, "  {}", member_text(status, member));
     }
     let _ = writeln!(
         text,
-        "locks known {}, inside {}, waiting {}; entries {}, messages {} and {} lazy",
-        status.locks, status.inside, status.waiting, status.entries, status.messages, status.lazy
+        "locks {}, held {}, waiting {}; grants {}, messages {} and {} lazy (paced while idle)",
+        status.locks, status.held, status.waiting, status.grants, status.messages, status.lazy
     );
     text
 }

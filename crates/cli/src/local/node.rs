@@ -1,4 +1,4 @@
-//! The node in the background.
+//! The local node, a background process.
 
 use std::{
     ffi::OsString,
@@ -11,13 +11,13 @@ use std::{
 
 use anyhow::{Result, bail};
 use mutua_node::Config;
-use mutua_service::{Options, ServeError, serve};
+use mutua_server::{Options, ServeError, serve};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit;
 
-/// How long it stays when nobody needs it.
+/// How long it runs without clients.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Runs this process as the user's node.
@@ -25,20 +25,26 @@ pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let text = format!("the node of this user: {error:#}");
+            let text = format!("this user's node: {error:#}");
             eprintln!("mutua: {text}");
-            // Whoever started it may listen: the log may be where there is no room for it.
+            // The process that started it may read this: the log may be on a full disk.
             let _ = writeln!(io::stdout(), "{text}");
-            let taken = error.downcast_ref().is_some_and(ServeError::is_taken);
-            ExitCode::from(if taken { exit::CONFLICT } else { exit::UNAVAILABLE })
+            ExitCode::from(match error.downcast_ref() {
+                Some(ServeError::Failed { .. }) => exit::INTERNAL,
+                Some(error) if error.is_taken() => exit::CONFLICT,
+                Some(_) | None => exit::UNAVAILABLE,
+            })
         }
     }
 }
 
 fn run(arguments: &[OsString]) -> Result<()> {
-    let [_, directory, socket] = arguments else { bail!("this is for mutua's own use") };
+    let [_, directory, socket] = arguments else {
+        bail!("{} is internal to mutua", super::ARGUMENT)
+    };
     let (directory, socket) = (PathBuf::from(directory), PathBuf::from(socket));
     detach();
+    crate::commands::log_to_stderr(tracing::Level::INFO, crate::commands::LogFormat::Text);
     let idle = std::env::var("MUTUA_IDLE_MS").ok().and_then(|text| text.parse().ok());
     let idle = idle.map_or(IDLE, Duration::from_millis);
     let options = Options { node: Config::alone(&directory), socket, tcp: None, idle: Some(idle) };
@@ -56,10 +62,10 @@ fn run(arguments: &[OsString]) -> Result<()> {
     })
 }
 
-/// Leaves whoever started it: its session and terminal, and whatever it had open. Its working
-/// directory and standard descriptors were chosen when it was started.
+/// Leaves the session and terminal of the process that started it, and closes inherited
+/// descriptors. The working directory and standard descriptors were set when it was started.
 fn detach() {
-    // It fails only for a leader, who has left already.
+    // It fails only for a session leader, which has left the session already.
     let _ = setsid();
     let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let open: Vec<i32> =

@@ -1,4 +1,4 @@
-//! Finding the user's node, or starting it.
+//! Connecting to the user's node, or starting it.
 
 use std::{
     fs::{File, OpenOptions},
@@ -9,54 +9,54 @@ use std::{
 };
 
 use anyhow::Result;
-use mutua_service::client::{ConnectError, connect};
+use mutua_client::{ConnectError, connect};
 use tonic::transport::Channel;
 
-use super::{ARGUMENT, Place};
+use super::{ARGUMENT, Endpoint};
 use crate::exit;
 
-/// How long a node may take to be there.
+/// How long a node may take to serve.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often to look for it, and to start one again that did not stay.
+/// The time between attempts to connect, and before a node that exited is started again.
 const LOOK: Duration = Duration::from_millis(5);
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// A node that this process has started, and its turn to do so.
+/// A node that this process has started, and the file lock that lets one process start it.
 struct Started {
-    _turn: File,
+    _lock: File,
     child: Child,
 }
 
-/// A connection to the node at this place, which is started if there is none.
-pub(crate) async fn connect_or_start(place: &Place) -> Result<Channel> {
-    let endpoint = place.endpoint();
+/// Connects to the node at this endpoint, and starts it if it does not run.
+pub(crate) async fn connect_or_start(node: &Endpoint) -> Result<Channel> {
+    let endpoint = node.endpoint();
     let begun = Instant::now();
     let mut started: Option<Started> = None;
     loop {
-        // The common case costs nothing but this.
+        // The usual case: one attempt succeeds.
         let why = match connect(&endpoint).await {
             Ok(channel) => return Ok(channel),
             Err(ConnectError::Unreachable(why)) => why,
             Err(for_good) => return Err(exit::not_connected(&for_good)),
         };
         if begun.elapsed() > PATIENCE {
-            let log = place.directory.join("log");
-            let text = format!("no node: {why}; {} may say more", log.display());
+            let log = node.directory.join("log");
+            let text = format!("no node: {why}; see {}", log.display());
             return Err(exit::unavailable(text));
         }
-        if let Some(kept) = place.is_kept() {
+        if let Some(kept) = node.is_kept() {
             return Err(exit::unavailable(format!("{kept} ({why})")));
         }
         tokio::time::sleep(match &mut started {
             None => {
-                started = start(place)?;
+                started = start(node)?;
                 LOOK
             }
-            Some(node) => match node.child.try_wait()? {
+            Some(process) => match process.child.try_wait()? {
                 None => LOOK,
                 Some(status) => {
-                    node.must_have_been_beaten(status)?;
-                    // A child that ended is let go of before the next is started.
+                    process.check_restart(status)?;
+                    // Its file lock is released before the next node is started.
                     started = None;
                     AGAIN
                 }
@@ -66,39 +66,39 @@ pub(crate) async fn connect_or_start(place: &Place) -> Result<Channel> {
     }
 }
 
-/// Starts a node, unless somebody else is just doing so: of many that find none, one starts it.
-fn start(place: &Place) -> Result<Option<Started>> {
-    place.prepare()?;
+/// Starts a node, unless another process is just doing so.
+fn start(node: &Endpoint) -> Result<Option<Started>> {
+    node.prepare()?;
     let mut options = OpenOptions::new();
     let options = options.create(true).append(true).mode(0o600);
     let open = |name: &str| {
-        let path = place.directory.join(name);
+        let path = node.directory.join(name);
         let failed = |error| exit::unavailable(format!("{}: {error}", path.display()));
         options.open(&path).map_err(failed)
     };
-    let turn = open("starting")?;
-    if turn.try_lock().is_err() {
+    let lock = open("starting")?;
+    if lock.try_lock().is_err() {
         return Ok(None);
     }
-    // This very program, though its file may have been replaced since.
+    // This very program, even if its file was replaced meanwhile.
     let child = Command::new("/proc/self/exe")
         .arg0("mutua")
         .arg(ARGUMENT)
-        .arg(&place.directory)
-        .arg(&place.socket)
+        .arg(&node.directory)
+        .arg(&node.socket)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(open("log")?)
         .spawn()
-        .map_err(|error| exit::unavailable(format!("the node cannot be started: {error}")))?;
-    Ok(Some(Started { _turn: turn, child }))
+        .map_err(|error| exit::unavailable(format!("cannot start the node: {error}")))?;
+    Ok(Some(Started { _lock: lock, child }))
 }
 
 impl Started {
-    /// A node that ended may be started again if another had its place, or it was told to end. If
-    /// not, the next would end in the same way.
-    fn must_have_been_beaten(&mut self, status: ExitStatus) -> Result<()> {
+    /// Allows a restart only if the node exited with 75 (socket in use), was stopped or was killed.
+    /// After any other exit the next node would fail in the same way.
+    fn check_restart(&mut self, status: ExitStatus) -> Result<()> {
         match status.code() {
             None | Some(0) => return Ok(()),
             Some(code) if code == i32::from(exit::CONFLICT) => return Ok(()),
@@ -106,11 +106,11 @@ impl Started {
         }
         let mut words = String::new();
         if let Some(stdout) = &mut self.child.stdout {
-            // It has ended, so this does not wait.
+            // It has exited, so this does not block.
             let _ = stdout.read_to_string(&mut words);
         }
         let words = match words.trim() {
-            "" => format!("the node of this user ended with {status}"),
+            "" => format!("this user's node exited with {status}"),
             words => words.to_owned(),
         };
         Err(exit::unavailable(words))

@@ -3,7 +3,7 @@
     clients.py MUTUA    with the packages of requirements.txt installed
 
 Each client grants a lease, takes a lock, waits for one, gives up waiting, loses one by expiry and
-frees one. What somebody else sees is asked of `mutua show`. Nothing here is asserted about how long
+frees one. What another client sees is read from `mutua show`. Nothing here is asserted about how long
 anything takes: every wait is for an event, and a watchdog ends a run that hangs.
 """
 
@@ -118,12 +118,12 @@ async def exclude_and_wait_in_order(node, client):
 
     async with client.lock(name, ttl=60):
         state = await node.until(name, lambda state: state["holder"])
-        assert int(state["holder"]["token"]) > 0, state
+        assert int(state["holder"]["fencing_token"]) > 0, state
         waiters = []
         for number in range(3):
             waiters.append(asyncio.create_task(enter(number)))
             await node.until(name, lambda state: len(state["waiting"]) == number + 1)
-        assert order == [], "somebody got in beside the holder"
+        assert order == [], "a second client held the lock"
     await asyncio.gather(*waiters)
     assert order == [0, 1, 2], order
     await node.until(name, lambda state: not state["holder"] and not state["waiting"])
@@ -134,7 +134,7 @@ async def give_up(node, client):
     async with client.lock(name, ttl=60):
         try:
             async with client.lock(name, ttl=60, timeout=0.2):
-                raise AssertionError("two are inside")
+                raise AssertionError("two clients hold the lock")
         except client.timed_out as error:
             if isinstance(error, AssertionError):
                 raise
@@ -143,21 +143,21 @@ async def give_up(node, client):
 
 async def lose_by_expiry(node, client):
     name = client.name + "/expiry"
-    inside = asyncio.Event()
+    held = asyncio.Event()
     over = asyncio.Event()
 
     async def fall_asleep():
-        # Neither client renews once it is inside.
+        # Neither client renews once it holds the lock.
         async with client.lock(name, ttl=2):
-            inside.set()
+            held.set()
             await over.wait()
 
     sleeper = asyncio.create_task(fall_asleep())
-    await inside.wait()
+    await held.wait()
     first = await node.until(name, lambda state: state["holder"])
     async with client.lock(name, ttl=60):
         second = await node.until(name, lambda state: state["holder"])
-        assert int(second["holder"]["token"]) > int(first["holder"]["token"]), (first, second)
+        assert int(second["holder"]["fencing_token"]) > int(first["holder"]["fencing_token"]), (first, second)
         over.set()
         try:
             await sleeper
@@ -165,7 +165,7 @@ async def lose_by_expiry(node, client):
             assert "lease not found" in str(error) or "session is expired" in str(error), error
         third = await node.show(name)
         assert third["holder"] == second["holder"] or (
-            third["holder"]["token"] == second["holder"]["token"]
+            third["holder"]["fencing_token"] == second["holder"]["fencing_token"]
         ), "who lost the lock has freed it from under the next one"
 
 

@@ -1,6 +1,6 @@
-//! `mutua check --all`: the whole table.
+//! `mutua check --all`: the whole table of systems.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Instant};
 
 use anyhow::Result;
 use mutua_checker::{
@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use super::{Arguments, failed, progress::Line, write_counterexamples};
 use crate::out;
 
-/// Goes through the table. Exit code 0: everything is as expected, the controls included.
+/// Checks all rows. Exit code 0: every row is as expected, the negative controls included.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let began = Instant::now();
     let rows = if arguments.deep { deep() } else { small() };
     let mut lines = Vec::new();
     if !arguments.json {
@@ -26,22 +27,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let Some(line) = check_row(row, arguments)? else { continue };
         if !arguments.json {
             println!("{}", line.text());
-            // Whoever reads along in a pipe sees each row as it is done.
+            // A reader of a pipe sees each row as soon as it is checked.
             out::flush();
         }
         lines.push(line);
     }
     let count = |verdict| lines.iter().filter(|line| line.verdict == verdict).count();
-    let (wrong, open) = (count(Found::Otherwise), count(Found::Nothing));
+    let (wrong, open) = (count(Found::Unexpected), count(Found::Undecided));
     if arguments.json {
         let rows: Vec<_> = lines.iter().map(Checked::json).collect();
         println!("{}", serde_json::to_string_pretty(&rows)?);
     } else {
         let states: u64 = lines.iter().map(|line| line.states).sum();
-        let seconds: f64 = lines.iter().map(|line| line.seconds).sum();
+        // The time of the whole command: searches that are repeated for a counterexample, and the
+        // search for cycles, are in no search's own time.
+        let seconds = began.elapsed().as_secs_f64();
         println!(
-            "\n{} rows, {states} states, {seconds:.0} s: {} as expected, {wrong} otherwise, {open} \
-             not decided",
+            "\n{} rows, {states} states, {seconds:.0} s: {} as expected, {wrong} unexpected, \
+             {open} not decided",
             lines.len(),
             count(Found::AsExpected)
         );
@@ -61,22 +64,24 @@ fn columns(algorithm: &str, system: &str, states: &str, seconds: &str, found: &s
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Found {
     AsExpected,
-    Otherwise,
-    /// The limits did not let it be decided.
-    Nothing,
+    Unexpected,
+    /// A limit ended the search before it was decided.
+    Undecided,
 }
 
 /// A row that was checked.
 struct Checked {
     row: Row,
     states: u64,
+    /// Wall-clock time.
     seconds: f64,
     verdict: Found,
     words: String,
 }
 
-/// Checks a row; nothing if it is there to compare, and there was nothing merged.
+/// Checks a row; none if it compares reductions and none applied.
 fn check_row(row: Row, arguments: &Arguments) -> Result<Option<Checked>> {
+    let began = Instant::now();
     let mut line = Line::new();
     let mut reports = Vec::new();
     let mut unmerged = Vec::new();
@@ -84,7 +89,7 @@ fn check_row(row: Row, arguments: &Arguments) -> Result<Option<Checked>> {
         let mut task = task.clone();
         task.limits = arguments.limits(task.limits);
         let mut check = |task: &Task| {
-            mutua_checker::check(task, &mut |now| line.show(now))
+            mutua_checker::check(task, &mut line)
                 .map_err(|error| failed(error).context(task.words()))
         };
         let report = check(&task)?;
@@ -101,17 +106,15 @@ fn check_row(row: Row, arguments: &Arguments) -> Result<Option<Checked>> {
         }
     }
     line.clear();
+    let seconds = began.elapsed().as_secs_f64();
     if reports.is_empty() {
         return Ok(None);
     }
     let searches = || reports.iter().chain(&unmerged).flat_map(|report| &report.searches);
-    let (states, seconds) = (
-        searches().map(|search| search.states).sum(),
-        searches().map(|search| search.seconds).sum(),
-    );
+    let states = searches().map(|search| search.states).sum();
     let (verdict, words) = if row.twice {
         let verdict =
-            if same(&reports, &unmerged) { judge(&row, &reports) } else { Found::Otherwise };
+            if same(&reports, &unmerged) { judge(&row, &reports) } else { Found::Unexpected };
         (verdict, compared(&reports, &unmerged))
     } else {
         (judge(&row, &reports), words(&row, &reports))
@@ -119,7 +122,7 @@ fn check_row(row: Row, arguments: &Arguments) -> Result<Option<Checked>> {
     Ok(Some(Checked { row, states, seconds, verdict, words }))
 }
 
-/// Whether both found the same of every property.
+/// Whether both have the same verdicts on all properties.
 fn same(merged: &[Report], unmerged: &[Report]) -> bool {
     merged.iter().zip(unmerged).all(|(merged, unmerged)| super::same(merged, unmerged))
 }
@@ -128,7 +131,7 @@ fn compared(merged: &[Report], unmerged: &[Report]) -> String {
     let states = |reports: &[Report]| -> u64 {
         reports.iter().flat_map(|report| &report.searches).map(|search| search.states).sum()
     };
-    let found = if same(merged, unmerged) { "the same" } else { "OTHER VERDICTS" };
+    let found = if same(merged, unmerged) { "same verdicts" } else { "OTHER VERDICTS" };
     let mut how: Vec<&str> = Vec::new();
     for reduction in merged.iter().flat_map(|report| &report.searches).flat_map(|s| &s.reductions) {
         let word = reduction.split([' ', '(']).next().unwrap_or_default();
@@ -142,26 +145,26 @@ fn compared(merged: &[Report], unmerged: &[Report]) -> String {
 
 fn judge(row: &Row, reports: &[Report]) -> Found {
     let vacuous = reports.iter().flat_map(|report| &report.goals).any(|goal| !goal.reached);
-    match row.broken {
+    match row.violated {
         Some(_) if reports.iter().all(Report::is_violated) => Found::AsExpected,
-        None if reports.iter().any(Report::is_violated) => Found::Otherwise,
-        None if vacuous => Found::Otherwise,
-        _ if !reports.iter().all(Report::is_complete) => Found::Nothing,
-        Some(_) => Found::Otherwise,
+        None if reports.iter().any(Report::is_violated) => Found::Unexpected,
+        None if vacuous => Found::Unexpected,
+        _ if !reports.iter().all(Report::is_complete) => Found::Undecided,
+        Some(_) => Found::Unexpected,
         None => Found::AsExpected,
     }
 }
 
 fn words(row: &Row, reports: &[Report]) -> String {
     let verdicts = || reports.iter().flat_map(|report| &report.verdicts);
-    let broken = verdicts().find(|verdict| verdict.holds == Some(false));
-    match (broken, row.broken) {
+    let violated = verdicts().find(|verdict| verdict.holds == Some(false));
+    match (violated, row.violated) {
         (Some(verdict), expected) => {
             let steps = verdict.trail.as_ref().map_or(0, |trail| trail.steps.len());
-            let control = if expected.is_some() { "control: " } else { "" };
-            format!("{control}{} broken in {steps} steps", verdict.name)
+            let control = if expected.is_some() { "negative control: " } else { "" };
+            format!("{control}{} violated in {steps} steps", verdict.name)
         }
-        (None, Some(claim)) => format!("{} was not found broken", claim.name()),
+        (None, Some(claim)) => format!("{} not violated", claim.name()),
         (None, None) => {
             let names = |held: bool| {
                 let mut names: Vec<_> = verdicts()
@@ -184,7 +187,7 @@ fn words(row: &Row, reports: &[Report]) -> String {
     }
 }
 
-/// How far the searches came that were not finished.
+/// How far the unfinished searches came.
 fn covered(reports: &[Report]) -> String {
     let searches = reports.iter().flat_map(|report| &report.searches);
     let words = searches.filter(|search| search.is_limited()).map(|search| {
@@ -216,8 +219,8 @@ impl Checked {
     fn text(&self) -> String {
         let mark = match self.verdict {
             Found::AsExpected => "",
-            Found::Otherwise => "NOT AS EXPECTED: ",
-            Found::Nothing => "unfinished: ",
+            Found::Unexpected => "NOT AS EXPECTED: ",
+            Found::Undecided => "unfinished: ",
         };
         let found = format!("{mark}{}", self.words);
         let (states, seconds) = (self.states.to_string(), format!("{:.1}", self.seconds));
@@ -231,9 +234,9 @@ impl Checked {
             "systems": self.row.tasks.len(),
             "states": self.states,
             "seconds": self.seconds,
-            "control": self.row.broken.map(|claim| claim.name()),
+            "control": self.row.violated.map(|claim| claim.name()),
             "as_expected": self.verdict == Found::AsExpected,
-            "complete": self.verdict != Found::Nothing,
+            "complete": self.verdict != Found::Undecided,
             "found": self.words,
         })
     }

@@ -1,4 +1,4 @@
-//! What `mutua check` is asked.
+//! The arguments of `mutua check`.
 
 use std::path::PathBuf;
 
@@ -7,76 +7,103 @@ use clap::{
     Args, ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use mutua_algorithms::{Claim, Kind, Links, NodeId};
-use mutua_checker::{Faults, Limits, Reduction, System, Task, Timers, Walks, checkable};
+use mutua_algorithms::{About, Claim, Kind, Links, NodeId, registry, repairs::ElectionName};
+use mutua_checker::{
+    Detector, Faults, Limits, Reduction, Repair, System, Task, Timers, Walks, checkable,
+};
 
-use crate::{durations, exit::usage, names, system::SystemArguments};
+use crate::{
+    durations,
+    exit::usage,
+    names,
+    repair::{RepairArgument, elections},
+    system::SystemArguments,
+};
 
-/// Explore every interleaving of a small system: requests, deliveries, exits, timers, faults.
+/// Model-check a small system: explore every interleaving of requests, deliveries, exits, timers
+/// and faults.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The algorithm.
-    #[arg(required_unless_present = "all")]
+    /// Algorithm; `mutua algorithms` lists them.
     name: Option<String>,
 
-    /// Go through the whole table of small systems: each algorithm, what it claims, what was
-    /// found, and the negative controls.
-    #[arg(long, conflicts_with = "name")]
+    /// Check the whole table of small systems: the claims of each algorithm, and the negative
+    /// controls.
+    #[arg(long, conflicts_with_all = [
+        "name", "nodes", "with", "topology", "quorums", "holder", "in_cs", "entries", "contenders",
+        "links", "timers", "crashed", "crashes", "restarts", "losses", "duplicates", "app_messages",
+        "properties", "reduction", "first", "walks",
+    ])]
     pub(crate) all: bool,
 
-    /// With --all: the larger systems, which take longer.
+    /// With --all: check larger systems, which takes longer.
     #[arg(long, requires = "all")]
     pub(crate) deep: bool,
 
     #[command(flatten)]
     system: SystemArguments,
 
-    /// How often each contender enters; in an election, how often each starts one.
+    /// Number of entries of each contender; in an election, of its starts.
     #[arg(long, value_name = "R", default_value_t = 1)]
     entries: u32,
 
-    /// Who contends: a number of processes, or their ids with commas between.
+    /// Processes that contend: their number, or their ids separated by commas [default: all].
     #[arg(long, value_name = "K|IDS")]
     contenders: Option<String>,
 
-    /// What the links do; without it, what the algorithm asks for.
+    /// Order of messages on links [default: as the algorithm requires].
     #[arg(long, value_parser = links())]
     links: Option<Links>,
 
-    /// When timers run out: only between messages, or at any time.
+    /// When timers expire: only while no message is in transit (bounded), or at any time.
     #[arg(long, default_value = "bounded")]
     timers: TimersArgument,
 
-    /// Who is down from the beginning. (Elections.)
+    /// Elections: processes that are crashed from the start.
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     crashed: Vec<u32>,
 
-    /// How many processes crash.
+    /// Number of processes that crash.
     #[arg(long, value_name = "K", default_value_t = 0)]
     crashes: u32,
 
-    /// How many come back after a crash. (Elections.)
+    /// Repair after crashes: none; generic (the survivors elect a leader and start the algorithm
+    /// anew); special (the algorithm's own repair where that suffices, else as generic); or
+    /// generic-without-views, a negative control whose messages do not name their view.
+    #[arg(long, value_name = "REPAIR", default_value = "none", hide_possible_values = true)]
+    repair: RepairArgument,
+
+    /// Election of the repair's leader: bully, chang-roberts or invitation [default: bully].
+    #[arg(long, value_name = "NAME", value_parser = elections(), hide_possible_values = true)]
+    election: Option<ElectionName>,
+
+    /// Failure detector of the repair: perfect (every crash and no other is reported, after any
+    /// delay) or timeout (a process that is up may be reported too) [default: perfect].
+    #[arg(long, value_name = "DETECTOR", hide_possible_values = true)]
+    detector: Option<DetectorArgument>,
+
+    /// Elections and repairs: number of crashed processes that restart.
     #[arg(long, value_name = "K", default_value_t = 0)]
     restarts: u32,
 
-    /// How many messages are lost.
+    /// Number of messages that are dropped.
     #[arg(long, value_name = "K", default_value_t = 0)]
     losses: u32,
 
-    /// How many messages arrive twice.
+    /// Number of messages that are duplicated.
     #[arg(long, value_name = "K", default_value_t = 0)]
     duplicates: u32,
 
-    /// How many messages the application sends, where the order of requests is looked at.
+    /// Number of messages that the application sends, where the ordering of requests is checked.
     #[arg(long, value_name = "K", default_value_t = 1)]
-    tells: u32,
+    app_messages: u32,
 
-    /// Check this property instead of the usual ones; may be given several times.
+    /// Check this property instead of the claimed ones; may be given several times.
     #[arg(long = "property", value_name = "NAME")]
     properties: Vec<String>,
 
-    /// Merge states that cannot be told apart and leave out orders of steps that commute, where
-    /// that changes no verdict; or do not; or search both ways, and compare.
+    /// Merge symmetric states and skip orders of commuting steps, where that changes no verdict
+    /// (all); do not (none); or search both ways and compare (both).
     #[arg(long, default_value = "all")]
     reduction: ReductionArgument,
 
@@ -84,52 +111,56 @@ pub(crate) struct Arguments {
     #[arg(long)]
     first: bool,
 
-    /// Stop after so many states.
+    /// Stop each search after this many states. The limit is checked between batches, so that some
+    /// thousand states more may be searched.
     #[arg(long, value_name = "COUNT")]
     max_states: Option<u64>,
 
-    /// Stop when the program takes so many bytes; K, M and G may follow the number.
+    /// Stop each search when the program uses this much memory: 500M or 6G.
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     max_memory: Option<u64>,
 
-    /// Stop each search after so long: seconds, or with a unit, such as 10m.
+    /// Stop each search after this time: seconds, or with a unit, such as 10m.
     #[arg(long, value_name = "TIME", value_parser = durations::seconds)]
     time: Option<f64>,
 
-    /// Look only at states within so many steps of the start.
+    /// Explore only states within this many steps of the start.
     #[arg(long, value_name = "STEPS")]
     depth: Option<usize>,
 
-    /// Look only at runs in which a step is put off at most so often. Without a delay the first
-    /// step of a fixed order is taken (clients by their ids, then links by theirs); taking the next
-    /// one instead costs one.
+    /// Explore only runs with at most this many delays. Without a delay the first step of a fixed
+    /// order is taken (clients by id, then links by id); taking the next one instead costs a delay.
     #[arg(long, value_name = "COUNT", conflicts_with = "walks")]
     delays: Option<u32>,
 
-    /// Do not search, but run so many times at random, by priorities; for systems that are too
-    /// large.
+    /// Instead of a search, run this many random walks with priorities; for large systems.
     #[arg(long, value_name = "RUNS")]
     walks: Option<u64>,
 
-    /// How often the priorities change in a random run.
+    /// Number of changes of priorities in a random walk.
     #[arg(long, value_name = "COUNT", default_value_t = 3, requires = "walks")]
     changes: u32,
 
-    /// The seed of the random runs.
+    /// Seed of the random walks.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "walks")]
     seed: u64,
 
-    /// Workers; without it, as many as there are cores.
+    /// Number of threads [default: the number of cores].
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
 
-    /// Write every counterexample there: as a script for `mutua replay`, and as a picture.
+    /// Write every counterexample to this directory: a script for `mutua replay` and a diagram.
     #[arg(long = "counterexample", value_name = "DIRECTORY")]
     pub(crate) counterexamples: Option<PathBuf>,
 
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// As many workers as there are cores.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Links by their names.
@@ -145,6 +176,12 @@ enum TimersArgument {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+enum DetectorArgument {
+    Perfect,
+    Timeout,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum ReductionArgument {
     None,
     All,
@@ -154,7 +191,13 @@ enum ReductionArgument {
 impl Arguments {
     /// The task that these arguments describe.
     pub(crate) fn task(&self) -> Result<Task> {
-        let about = names::algorithm(self.name.as_deref().unwrap_or_default())?;
+        let Some(name) = &self.name else {
+            return Err(usage(
+                "no algorithm: give its name (`mutua algorithms` lists them), or --all for the \
+                 whole table",
+            ));
+        };
+        let about = names::algorithm(name)?;
         let mut setup = self.system.setup(about.name, 3)?;
         setup.crashed = self.crashed.iter().copied().map(NodeId).collect();
         let mut system = System::new(setup, self.entries);
@@ -165,19 +208,20 @@ impl Arguments {
             TimersArgument::Any => Timers::Any,
         };
         system.faults = self.faults();
-        system.tells = self.tells;
+        system.app_messages = self.app_messages;
+        system.repair = self.repair(about)?;
         if let Some(&node) = system.contenders.iter().flatten().find(|n| n.0 >= system.setup.nodes)
         {
-            let highest = system.setup.nodes.saturating_sub(1);
-            return Err(usage(format!(
-                "process {node} cannot contend; the processes are 0 to {highest}"
-            )));
+            let nodes = system.setup.nodes;
+            let text = self.contenders.as_deref().unwrap_or_default();
+            return Err(usage(match text.contains(',') {
+                true => format!("unknown contender {node}: give ids from 0 to {}", nodes - 1),
+                false => format!("{text} contenders, but {nodes} processes: give at most {nodes}"),
+            }));
         }
-        let nobody = system.contenders.as_ref().is_some_and(Vec::is_empty) || self.entries == 0;
-        if nobody && self.restarts == 0 {
-            return Err(usage(
-                "nobody contends, so nothing can go wrong; at least one contender and one entry",
-            ));
+        let none = system.contenders.as_ref().is_some_and(Vec::is_empty) || self.entries == 0;
+        if none && self.restarts == 0 {
+            return Err(usage("no process contends: give at least one contender and one entry"));
         }
         Ok(Task {
             name: about.name.to_owned(),
@@ -188,7 +232,7 @@ impl Arguments {
                 ReductionArgument::All | ReductionArgument::Both => Reduction::All,
             },
             limits: self.limits(Limits::default()),
-            // With timers that run out at any time, messages can pile up for ever.
+            // With timers that expire at any time, messages can pile up without bound.
             first: self.first || matches!(self.timers, TimersArgument::Any),
             walks: self.walks.map(|runs| Walks {
                 runs,
@@ -199,7 +243,42 @@ impl Arguments {
         })
     }
 
-    /// Whether to search a second time with nothing merged or left out.
+    /// The repair, or why there cannot be one like this.
+    fn repair(&self, about: &About) -> Result<Option<Repair>> {
+        if self.repair == RepairArgument::None {
+            return match (self.election, self.detector) {
+                (Some(_), _) => Err(usage("--election needs a repair: add --repair generic")),
+                (None, Some(_)) => Err(usage("--detector needs a repair: add --repair generic")),
+                (None, None) => Ok(None),
+            };
+        }
+        if about.kind == Kind::Election {
+            let names = registry::names_of(|about| about.kind == Kind::Mutex);
+            let name = about.name;
+            return Err(usage(format!("--repair does not apply to {name}; it applies to {names}")));
+        }
+        for (option, given) in
+            [("--losses", self.losses > 0), ("--duplicates", self.duplicates > 0)]
+        {
+            if given {
+                return Err(usage(format!(
+                    "{option} does not go with --repair: a repair is checked with --crashes K and \
+                     --restarts K"
+                )));
+            }
+        }
+        Ok(Some(Repair {
+            special: self.repair == RepairArgument::Special,
+            election: self.election.unwrap_or_default(),
+            detector: match self.detector {
+                None | Some(DetectorArgument::Perfect) => Detector::Perfect,
+                Some(DetectorArgument::Timeout) => Detector::Timeout,
+            },
+            without_views: self.repair == RepairArgument::GenericWithoutViews,
+        }))
+    }
+
+    /// Whether to search a second time without reductions.
     pub(crate) fn compares(&self) -> bool {
         matches!(self.reduction, ReductionArgument::Both)
     }
@@ -213,7 +292,7 @@ impl Arguments {
         }
     }
 
-    /// How far to go, where nothing else is asked for: as far as this.
+    /// The limits; `usual` where no option is given.
     pub(crate) fn limits(&self, usual: Limits) -> Limits {
         Limits {
             states: self.max_states.or(usual.states),
@@ -221,7 +300,7 @@ impl Arguments {
             seconds: self.time.or(usual.seconds),
             depth: self.depth.or(usual.depth),
             delays: self.delays.or(usual.delays),
-            threads: self.threads.unwrap_or(usual.threads),
+            threads: self.threads.unwrap_or_else(cores),
             ..usual
         }
     }
@@ -230,7 +309,10 @@ impl Arguments {
         if self.properties.is_empty() {
             return Ok(None);
         }
-        let known = checkable(kind);
+        let mut known = checkable(kind).to_vec();
+        if self.repair != RepairArgument::None {
+            known.push(Claim::Agreement);
+        }
         let find = |name: &String| {
             let found = known.iter().copied().find(|claim| claim.name() == name);
             found.ok_or_else(|| {
@@ -248,7 +330,7 @@ fn parse_contenders(text: &str) -> Result<Vec<NodeId>> {
         Some([count]) if !text.contains(',') => Ok((0..*count).map(NodeId).collect()),
         Some(ids) => Ok(ids.iter().copied().map(NodeId).collect()),
         None => Err(usage(format!(
-            "contenders are a number of processes or ids such as 0,2, not `{text}`"
+            "invalid contenders `{text}`: give a number of processes, or ids such as 0,2"
         ))),
     }
 }
@@ -264,5 +346,5 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
         _ => (text, 1),
     };
     let parsed = number.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    parsed.ok_or_else(|| format!("`{text}` is no number of bytes such as 500M or 6G"))
+    parsed.ok_or_else(|| format!("invalid number of bytes `{text}`: use for example 500M or 6G"))
 }

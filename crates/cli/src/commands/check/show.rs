@@ -1,6 +1,8 @@
-//! What a check has found, for people and for programs.
+//! The report of a check, for people and for programs.
 
-use mutua_checker::{Report, Search, Stop, Task, Trail, Verdict};
+use mutua_algorithms::NodeId;
+use mutua_checker::{Event, Report, Search, Stop, Task, Trail, Verdict, What, name_of};
+use mutua_lab::counterexample;
 use serde_json::{Value, json};
 
 /// The report as one object.
@@ -10,10 +12,15 @@ pub(crate) fn json(task: &Task, report: &Report, unreduced: Option<&Report>) -> 
         "algorithm": task.name,
         "nodes": task.system.setup.nodes,
         "entries": task.system.entries,
+        "scope": task.scope(),
         "states": report.searches.first().map_or(0, |search| search.states),
         "complete": !report.searches.iter().any(limited),
         "seconds": report.searches.iter().map(|search| search.seconds).sum::<f64>(),
-        "properties": report.verdicts.iter().map(verdict_json).collect::<Vec<_>>(),
+        "properties": report
+            .verdicts
+            .iter()
+            .map(|verdict| verdict_json(task, verdict))
+            .collect::<Vec<_>>(),
         "searches": report.searches.iter().map(search_json).collect::<Vec<_>>(),
         "reductions": reductions(report),
         "goals": report.goals.iter().map(|goal| json!({
@@ -29,7 +36,7 @@ pub(crate) fn json(task: &Task, report: &Report, unreduced: Option<&Report>) -> 
     object
 }
 
-/// What was merged or left out in any of the searches.
+/// The reductions of all searches.
 fn reductions(report: &Report) -> Vec<&str> {
     let mut all = Vec::new();
     for reduction in report.searches.iter().flat_map(|search| &search.reductions) {
@@ -40,8 +47,10 @@ fn reductions(report: &Report) -> Vec<&str> {
     all
 }
 
-fn verdict_json(verdict: &Verdict) -> Value {
+fn verdict_json(task: &Task, verdict: &Verdict) -> Value {
     let trail = verdict.trail.as_ref();
+    let explained = trail.map(|trail| explanation(task, verdict.name, trail));
+    let explained = explained.filter(|text| !text.is_empty());
     json!({
         "name": verdict.name,
         "claimed": verdict.claimed,
@@ -49,6 +58,7 @@ fn verdict_json(verdict: &Verdict) -> Value {
         "steps": trail.map(|trail| trail.steps.len()),
         "counterexample": trail.map(sentences),
         "repeats_from": trail.and_then(|trail| trail.cycle),
+        "explanation": explained.map(|text| text.trim().to_owned()),
     })
 }
 
@@ -73,36 +83,48 @@ fn sentences(trail: &Trail) -> Vec<String> {
 
 /// The report as text.
 pub(crate) fn text(task: &Task, report: &Report, unreduced: Option<&Report>) -> String {
-    let mut text = format!("{}\n", task.words());
-    for (place, search) in report.searches.iter().enumerate() {
+    let mut text = format!("{}; {}\n", task.words(), task.scope());
+    for (index, search) in report.searches.iter().enumerate() {
         text += &search_text(search);
-        let whole = unreduced.and_then(|unreduced| unreduced.searches.get(place));
+        let whole = unreduced.and_then(|unreduced| unreduced.searches.get(index));
         text += &reduction_text(search, whole);
     }
+    text += &goals_text(report);
     text.push('\n');
     for verdict in &report.verdicts {
         text += &verdict_text(verdict);
     }
     let whole = report.searches.first().is_some_and(|search| search.stopped.is_none());
-    let never = if whole { "never happens" } else { "not seen" };
+    let never = if whole { "never reached" } else { "not reached" };
     for goal in report.goals.iter().filter(|goal| !goal.reached) {
         text += &format!("  {never:<18}  {}\n", goal.name);
     }
-    let mut told: Vec<Vec<String>> = Vec::new();
+    let mut shown: Vec<Vec<String>> = Vec::new();
     for verdict in &report.verdicts {
         let Some(trail) = &verdict.trail else { continue };
         let steps = sentences(trail);
-        if told.contains(&steps) {
-            text += &format!("\nThe same run breaks {}.\n", verdict.name);
+        if shown.contains(&steps) {
+            text += &format!("\nThe same run is a counterexample to {}.\n", verdict.name);
         } else {
-            // A circle in which all that must happen happens is not the shortest there is.
+            // A fair cycle is not always the shortest one.
             let round = trail.cycle.is_some() && trail.flags.is_none();
-            let how = if task.walks.is_some() || round { "A run" } else { "A shortest run" };
-            text += &format!("\n{how} that breaks {}:\n{}", verdict.name, trail_text(trail));
-            told.push(steps);
+            let how = if task.walks.is_some() || round { "A" } else { "A shortest" };
+            text += &format!("\n{how} counterexample to {}:\n{}", verdict.name, trail_text(trail));
+            text += &explanation(task, verdict.name, trail);
+            shown.push(steps);
         }
     }
     text
+}
+
+/// What the search has seen happen: a property that holds where nothing happens says little.
+fn goals_text(report: &Report) -> String {
+    let reached = report.goals.iter().filter(|goal| goal.reached).map(|goal| goal.name.as_str());
+    let reached: Vec<_> = reached.collect();
+    match report.goals.len() {
+        0 => String::new(),
+        all => format!("  reached {} of {all} goals: {}\n", reached.len(), reached.join("; ")),
+    }
 }
 
 fn search_text(search: &Search) -> String {
@@ -128,34 +150,33 @@ fn search_text(search: &Search) -> String {
         search.properties.join(", "),
     );
     if let Some(stop) = search.stopped {
-        text += &format!("    not all: {}{}\n", stop.words(), covered(search));
+        text += &format!("    incomplete: {}{}\n", stop.words(), covered(search));
     }
     text
 }
 
-/// What was merged and left out, and of how much, where that was searched too.
+/// The reductions, and the size without them where that was searched too.
 fn reduction_text(search: &Search, whole: Option<&Search>) -> String {
     let mut text = String::new();
     if !search.reductions.is_empty() {
-        text += &format!("    merged: {}\n", search.reductions.join(", "));
+        text += &format!("    reductions: {}\n", search.reductions.join(", "));
     }
     if let Some(whole) = whole {
         text += &format!(
-            "    with nothing merged: {} states, {} steps, {:.2} s\n",
+            "    without reductions: {} states, {} steps, {:.2} s\n",
             whole.states, whole.steps, whole.seconds
         );
     }
     text
 }
 
-/// How far a search came that was not finished.
+/// How far an unfinished search came.
 pub(super) fn covered(search: &Search) -> String {
     match search.stopped {
         Some(Stop::States | Stop::Memory | Stop::Time | Stop::Depth) => match search.covered {
             Some(steps) => format!("; every run of fewer than {steps} steps is covered"),
             None => format!(
-                "; {} steps deep, but of each run of that length only some order of its steps is \
-                 covered, and that may be longer",
+                "; searched to depth {}, where reductions may have left out runs of that length",
                 search.depth
             ),
         },
@@ -167,11 +188,48 @@ fn verdict_text(verdict: &Verdict) -> String {
     let found = match (verdict.holds, &verdict.trail) {
         (Some(true), _) => "holds".to_owned(),
         (Some(false), Some(trail)) => format!("VIOLATED in {} steps", trail.steps.len()),
-        (Some(false), None) => "VIOLATED; the limits ended the search for a run".to_owned(),
+        (Some(false), None) => "VIOLATED; a limit ended the search for a counterexample".to_owned(),
         (None, _) => "not decided".to_owned(),
     };
     let claim = if verdict.claimed { "" } else { "  (not claimed)" };
     format!("  {:<18}  {found}{claim}\n", verdict.name)
+}
+
+/// Why a process waits for ever at the end of a run, or in its cycle.
+fn explanation(task: &Task, property: &str, trail: &Trail) -> String {
+    if let Some(cycle) = trail.cycle {
+        return lasso(trail, cycle);
+    }
+    // The run ends in a deadlock, if the script of it does.
+    let scripted = counterexample::script(task, property, trail).ok();
+    let deadlock = scripted.and_then(|scripted| scripted.played.deadlock);
+    deadlock.map_or_else(String::new, |deadlock| format!("       {}\n", deadlock.sentence))
+}
+
+/// The steps that repeat, and the processes that wait for ever meanwhile.
+fn lasso(trail: &Trail, cycle: usize) -> String {
+    let names: Vec<_> = starving(trail).into_iter().map(name_of).collect();
+    let waits = match names.len() {
+        0 => return String::new(),
+        1 => "waits",
+        _ => "wait",
+    };
+    let (from, to, who) = (cycle + 1, trail.steps.len(), names.join(" and "));
+    format!("       steps {from} to {to} repeat: {who} {waits} for ever\n")
+}
+
+/// The processes that have requested and do not enter afterwards.
+fn starving(trail: &Trail) -> Vec<NodeId> {
+    let mut waiting = Vec::new();
+    for step in &trail.steps {
+        let requests = matches!(step.what, What::Event(Event::Request));
+        if step.enters {
+            waiting.retain(|&who| who != step.at);
+        } else if requests {
+            waiting.push(step.at);
+        }
+    }
+    waiting
 }
 
 fn trail_text(trail: &Trail) -> String {
@@ -180,11 +238,38 @@ fn trail_text(trail: &Trail) -> String {
         let flags: Vec<_> = flags.iter().map(u32::to_string).collect();
         text += &format!("       flags {}\n", flags.join(" "));
     }
-    for (place, step) in trail.steps.iter().enumerate() {
-        if trail.cycle == Some(place) {
-            text += "       from here on, for ever:\n";
+    for (index, step) in trail.steps.iter().enumerate() {
+        if trail.cycle == Some(index) {
+            text += "       from here on, forever:\n";
         }
-        text += &format!("  {:>3}  {}\n", place + 1, step.sentence());
+        text += &format!("  {:>3}  {}\n", index + 1, step.sentence());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use mutua_checker::Happening;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_repeats_names_those_that_wait_for_ever() {
+        let step = |at: u32, what: What, enters: bool| Happening {
+            at: NodeId(at),
+            what,
+            down: false,
+            enters,
+            elects: None,
+        };
+        let (request, exit) = (|| What::Event(Event::Request), || What::Event(Event::Release));
+        let steps = vec![
+            step(0, request(), false),
+            step(1, request(), true),
+            step(1, exit(), false),
+            step(1, request(), true),
+        ];
+        let trail = Trail { steps, cycle: Some(2), flags: None };
+        assert_eq!(lasso(&trail, 2), "       steps 3 to 4 repeat: P0 waits for ever\n");
+    }
 }

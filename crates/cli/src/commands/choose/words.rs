@@ -1,17 +1,17 @@
-//! The ranking in plain words, with the figures behind it.
+//! The ranking as text, with its measures.
 
 use comfy_table::{CellAlignment, Table, presets};
+use mutua_lab::choose::{By, EQUAL, Ranked, Ranking, Situation, reasons};
+use mutua_node::DEFAULT_ALGORITHM;
 use mutua_simulator::{Load, Who};
 
-use super::{
-    By, Situation,
-    rank::{EQUAL, Ranked, Ranking},
-    reasons,
+use crate::{
+    durations,
+    words::{counted, number, percent, seconds},
 };
-use crate::{durations, plot::number, verdict::counted};
 
 pub(super) fn all(situation: &Situation, ranking: &Ranking) -> String {
-    let mut text = format!("{}\n\n", told(situation));
+    let mut text = format!("{}\n\n", summary(situation));
     let fit = ranking.fit();
     match fit.first() {
         Some(winner) => {
@@ -21,62 +21,105 @@ pub(super) fn all(situation: &Situation, ranking: &Ranking) -> String {
         None => text += &format!("{}\n", none_survives(situation, ranking)),
     }
     text += &format!("\n{}\n{}", table(situation, ranking), order_of_rows(situation, ranking));
-    for (place, other) in fit.iter().enumerate().skip(1).take(5) {
+    if situation.has_crashes() {
+        text += FATAL;
+    }
+    for (rank, other) in (1..).zip(fit).skip(1).take(5) {
         let reason = reasons::against(situation, ranking, other);
-        text += &format!("{:>2}. {}: {reason}.\n", place + 1, other.candidate);
+        text += &format!("{rank:>2}. {}: {reason}.\n", other.candidate);
     }
     for (why, names) in failures(ranking) {
         text += &format!("Failed: {}: {why}.\n", names.join(", "));
     }
-    let unfit = ranking.excluded.iter().filter(|one| !one.why.starts_with("kept"));
+    let unfit = ranking.excluded.iter().filter(|one| !one.is_control);
     for one in unfit {
         text += &format!("Not {}: {}.\n", one.algorithm, one.why);
     }
-    text
+    text + &in_practice(ranking)
 }
 
-/// The situation, as it was understood.
-fn told(situation: &Situation) -> String {
+const FATAL: &str = "\
+A crash is fatal if afterwards a process that is up waits for ever, or two are in the critical
+section. Processes and times of crashes are drawn, unless --crash gives them; candidates whose 95 %
+interval reaches that of the safest count as equally safe. The other figures are without crashes.
+
+";
+
+/// The winner in a node's configuration, the default of nodes, and other tools.
+fn in_practice(ranking: &Ranking) -> String {
+    let Some(winner) = ranking.fit().first() else { return OTHERS.to_owned() };
+    let dedicated = match winner.candidate.contains("dedicated coordinator") {
+        true => "Nodes have no dedicated coordinator: the home of each name coordinates it.\n",
+        false => "",
+    };
+    let name = DEFAULT_ALGORITHM;
+    let rank = ranking.fit().iter().position(|one| one.algorithm == name);
+    let rank = match rank {
+        Some(0) => "the first here".to_owned(),
+        Some(rank) => format!("number {} of {} here", rank + 1, ranking.fit().len()),
+        None => "not among those that fit here".to_owned(),
+    };
+    format!(
+        "\nIn the configuration of every node:\n\n{}\n{dedicated}Without a rule a node uses \
+         {name}, {rank}.\n{DEFAULT}{OTHERS}",
+        winner.locks
+    )
+}
+
+const DEFAULT: &str = "\
+A node serves many names, most of them free: there the messages and the memory of a name matter
+more than the wait for a contended one. Entering again where the token is costs no message, a
+hand-over one, finding the token about log N, and the state of a process does not grow with N.
+";
+
+const OTHERS: &str = "
+Other tools serve better in some situations: flock(1), where all processes run on one machine;
+PostgreSQL's advisory locks, where they use one database anyway and its failure stops them anyway;
+etcd, where it runs already, or where locks must outlive the crash of any minority of machines.
+";
+
+/// The situation in a sentence.
+fn summary(situation: &Situation) -> String {
     let regions = if situation.has_regions() {
         let sizes: Vec<_> = situation.regions.iter().map(u32::to_string).collect();
         format!(" in regions of {}", sizes.join(", "))
     } else {
         String::new()
     };
-    let asking = match situation.workload.who {
-        Who::Hot(1) => ", of which only the first asks".to_owned(),
-        Who::Hot(hot) => format!(", of which only the first {hot} ask"),
+    let requesters = match situation.workload.who {
+        Who::Hot(1) => ", of which only the first requests".to_owned(),
+        Who::Hot(hot) => format!(", of which only the first {hot} request"),
         _ => String::new(),
     };
-    let rest = match &situation.workload.load {
-        Load::Think(rest) => durations::show_distribution(rest),
+    let think = match &situation.workload.load {
+        Load::Think(think) => durations::show_distribution(think),
         _ => "0ns".to_owned(),
     };
     let hold = durations::show_distribution(&situation.workload.hold);
     let mean = durations::show(situation.network.mean_latency());
-    let links = if situation.network.fifo { "" } else { ", links change the order" };
+    let links = if situation.network.fifo { "" } else { ", links reorder" };
     let faults = faults(situation).iter().map(|fault| format!("; {fault}")).collect::<String>();
     format!(
-        "{}{regions}{asking}; a message takes {mean} on average{links}{faults}; clients stay \
-         inside {hold} and rest {rest}; {} simulated with each of {}.",
+        "{}{regions}{requesters}; mean latency {mean}{links}{faults}; hold time {hold}, think \
+         time {think}; {} simulated with each of {}.",
         counted(situation.nodes.into(), "process"),
         counted(situation.entries, "entry"),
         counted(situation.runs, "seed")
     )
 }
 
-/// What the network does to messages and processes that it should not.
+/// The faults of network and processes.
 fn faults(situation: &Situation) -> Vec<String> {
     let network = &situation.network;
     let mut faults = Vec::new();
     if network.loss > 0.0 {
-        faults.push(format!("{} of the messages are lost", percent(network.loss)));
+        faults.push(format!("{} of the messages are dropped", percent(network.loss)));
     }
     if network.duplication > 0.0 {
-        faults.push(format!("{} of the messages arrive twice", percent(network.duplication)));
+        faults.push(format!("{} of the messages are duplicated", percent(network.duplication)));
     }
     if !network.partitions.is_empty() {
-        faults.push("the network is cut in two for a while".to_owned());
+        faults.push("the network is partitioned for a time".to_owned());
     }
     if !network.outages.is_empty() {
         faults.push(format!(
@@ -90,15 +133,15 @@ fn faults(situation: &Situation) -> Vec<String> {
     faults
 }
 
-/// That there is nothing to take, and why.
+/// The sentence if no candidate survives, and why.
 fn none_survives(situation: &Situation, ranking: &Ranking) -> String {
     let faults = faults(situation);
     let count = ranking.failed().len() as u64;
     let why = if faults.is_empty() {
-        "see below how each of them failed".to_owned()
+        "see below how each failed".to_owned()
     } else {
         format!(
-            "they count on every message to arrive once and on every process to stay up, but {}",
+            "they require that every message is delivered once and no process crashes, but {}",
             faults.join(" and ")
         )
     };
@@ -106,7 +149,11 @@ fn none_survives(situation: &Situation, ranking: &Ranking) -> String {
         1 => "The only candidate does not survive".to_owned(),
         _ => format!("None of the {count} candidates survives"),
     };
-    format!("{none} this: {why}.")
+    let least = ranking.failed().first().filter(|one| one.failures_tried > 0);
+    let least = least.map_or_else(String::new, |one| {
+        format!(" Safest is {}: {}.", one.candidate, one.fatal_crashes())
+    });
+    format!("{none} this: {why}.{least}")
 }
 
 /// How the rows are ordered.
@@ -115,21 +162,21 @@ fn order_of_rows(situation: &Situation, ranking: &Ranking) -> String {
         return "\n".to_owned();
     }
     let (by, percent) = (situation.by.text(), number(100.0 * EQUAL));
-    let first = if situation.may_fail { "fatal failures, then by " } else { "" };
+    let first = if situation.has_crashes() { "fatal crashes, then by " } else { "" };
     let ties = match ranking.equals(situation).len() {
-        0 | 1 => format!("nobody else is within {percent} % of the best"),
+        0 | 1 => format!("no other is within {percent} % of the best"),
         _ if situation.by == By::Messages => {
-            format!("what is within {percent} % of the best counts as equal, and bytes decide")
+            format!("values within {percent} % of the best count as equal and are ordered by bytes")
         }
         equals => format!(
-            "1 to {equals} are within {percent} % of the best, which counts as equal, and stand \
-             by messages"
+            "1 to {equals} are within {percent} % of the best, count as equal and are ordered by \
+             messages"
         ),
     };
-    format!("In the order of {first}{by}; {ties}.\n\n")
+    format!("Ordered by {first}{by}; {ties}.\n\n")
 }
 
-/// The names of those that failed, by how they did.
+/// The candidates that failed, by the reason.
 fn failures(ranking: &Ranking) -> Vec<(String, Vec<&str>)> {
     let mut all: Vec<(String, Vec<&str>)> = Vec::new();
     for one in ranking.failed() {
@@ -149,29 +196,32 @@ fn table(situation: &Situation, ranking: &Ranking) -> Table {
         "",
         "candidate",
         "mean wait",
-        "1 in 100",
+        "p99 wait",
         "found free",
-        "if free",
-        "hand over",
+        "client delay",
+        "sync delay",
         "messages",
     ];
     if situation.has_regions() {
         header.push("between regions");
     }
     header.push("most bypassed");
-    if situation.may_fail {
-        header.push("fatal failures");
+    if situation.has_crashes() {
+        header.push("fatal crashes");
     }
     let columns = header.len();
     table.set_header(header);
-    for (place, one) in ranking.ranking.iter().enumerate() {
+    for (index, one) in ranking.ranking.iter().enumerate() {
         table.add_row(if one.failed {
-            // What it measured until it failed is nothing to compare.
+            // Its measures until it failed are not comparable.
             let mut row = vec!["-".to_owned(), one.candidate.clone(), "failed".to_owned()];
             row.resize(columns, "-".to_owned());
+            if situation.has_crashes() {
+                row[columns - 1] = fatal(one);
+            }
             row
         } else {
-            row(situation, place + 1, one)
+            row(situation, index + 1, one)
         });
     }
     for column in (2..columns).chain([0]) {
@@ -182,13 +232,13 @@ fn table(situation: &Situation, ranking: &Ranking) -> Table {
     table
 }
 
-fn row(situation: &Situation, place: usize, one: &Ranked) -> Vec<String> {
+fn row(situation: &Situation, rank: usize, one: &Ranked) -> Vec<String> {
     let time = |time: Option<f64>| time.map_or_else(|| "-".to_owned(), seconds);
     let count = |count: Option<f64>| count.map_or_else(|| "-".to_owned(), number);
     let width =
         one.wait_half_width.map_or_else(String::new, |width| format!(" +-{}", seconds(width)));
     let mut row = vec![
-        place.to_string(),
+        rank.to_string(),
         one.candidate.clone(),
         time(one.wait) + &width,
         time(one.wait_p99),
@@ -201,20 +251,14 @@ fn row(situation: &Situation, place: usize, one: &Ranked) -> Vec<String> {
         row.push(count(one.far_messages));
     }
     row.push(one.max_bypass.to_string());
-    if situation.may_fail {
-        row.push(format!("{} of {}", one.failures_fatal, one.failures_tried));
+    if situation.has_crashes() {
+        row.push(fatal(one));
     }
     row
 }
 
-/// A share of 1.
-pub(super) fn percent(share: f64) -> String {
-    if share > 0.0 && share < 0.0005 {
-        return "< 0.1 %".to_owned();
-    }
-    format!("{} %", number((1000.0 * share).round() / 10.0))
-}
-
-pub(super) fn seconds(time: f64) -> String {
-    durations::show((time * 1e9 * 100.0).round() / 100.0)
+fn fatal(one: &Ranked) -> String {
+    let Some((low, high)) = one.failures_interval else { return "-".to_owned() };
+    let (low, high) = (100.0 * low, 100.0 * high);
+    format!("{} of {} ({low:.0} to {high:.0} %)", one.failures_fatal, one.failures_tried)
 }

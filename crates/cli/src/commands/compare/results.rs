@@ -6,67 +6,32 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
     path::Path,
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
 use anyhow::{Context, Result};
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use mutua_lab::compare::{self, Effort, RowOf, Task};
 
-use super::grid::{Cell, Effort, Figures};
-use crate::parallel;
+use crate::{parallel::AllCores, words::number};
 
-/// Something that can be measured by itself.
-pub(super) trait Task: Clone + DeserializeOwned + PartialEq + Serialize + Sync {
-    /// What it shows.
-    type Figures: Clone + DeserializeOwned + Send + Serialize;
-
-    fn measure(&self, effort: &Effort) -> Self::Figures;
-
-    /// What it is, for whoever watches.
-    fn title(&self) -> String;
-}
-
-/// A cell with what it has shown: a line of the file.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct Measured<C, F> {
-    pub(super) cell: C,
-    pub(super) effort: Effort,
-    /// The version that measured it; another one may measure something else.
-    pub(super) version: String,
-    pub(super) figures: F,
-}
-
-/// A cell of the grid of systems and loads.
-pub(super) type Row = Measured<Cell, Figures>;
-
-type RowOf<T> = Measured<T, <T as Task>::Figures>;
-
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// What is known of every cell, in order: read from the file, or measured and added to it.
+/// The results of all cells, in order: read from the file, or measured and appended to it.
 pub(super) fn all<T: Task>(cells: &[T], effort: Effort, file: &Path) -> Result<Vec<RowOf<T>>> {
-    let known = read::<T>(file, &effort);
-    let missing: Vec<_> =
-        cells.iter().filter(|cell| !known.iter().any(|row| row.cell == **cell)).cloned().collect();
+    let mut rows = read::<T>(file, &effort);
+    let missing = compare::missing(cells, &rows);
     if missing.len() < cells.len() {
         let known = cells.len() - missing.len();
-        eprintln!("{known} of {} cells are known from before", cells.len());
+        eprintln!("{known} of {} cells were measured before", cells.len());
     }
-    let mut rows = known;
     if !missing.is_empty() {
         rows.extend(measure(&missing, effort, file)?);
     }
-    let row_of = |cell: &T| rows.iter().find(|row| row.cell == *cell).cloned();
-    Ok(cells.iter().filter_map(row_of).collect())
+    Ok(compare::in_order(cells, &rows))
 }
 
-/// Lines that do not fit (a line cut in the middle, another version) are measured anew.
 fn read<T: Task>(file: &Path, effort: &Effort) -> Vec<RowOf<T>> {
-    let Ok(bytes) = fs::read(file) else { return Vec::new() };
-    let lines = bytes.split(|&byte| byte == b'\n');
-    let rows = lines.filter_map(|line| serde_json::from_slice::<RowOf<T>>(line).ok());
-    rows.filter(|row| row.version == VERSION && row.effort == *effort).collect()
+    fs::read(file).map_or_else(|_| Vec::new(), |lines| compare::read::<T>(&lines, effort))
 }
 
 fn measure<T: Task>(cells: &[T], effort: Effort, file: &Path) -> Result<Vec<RowOf<T>>> {
@@ -74,24 +39,24 @@ fn measure<T: Task>(cells: &[T], effort: Effort, file: &Path) -> Result<Vec<RowO
         append_to(file).with_context(|| format!("cannot write to `{}`", file.display()))?;
     let bar = progress_bar(cells.len());
     let mut rows = Vec::new();
-    parallel::each(
-        cells,
-        |cell| cell.measure(&effort),
-        |cell, figures| {
-            let version = VERSION.to_owned();
-            let row = Measured { cell: cell.clone(), effort, version, figures };
-            writeln!(file, "{}", serde_json::to_string(&row)?)?;
-            bar.set_message(format!(", {}", cell.title()));
-            bar.inc(1);
-            rows.push(row);
-            Ok(())
-        },
-    )?;
+    let events = AtomicU64::new(0);
+    let watch = |more: u64| {
+        let so_far = events.fetch_add(more, Ordering::Relaxed) + more;
+        bar.set_message(format!(", {} events", number(so_far as f64)));
+    };
+    compare::measure(cells, effort, &AllCores, &watch, |row| -> Result<()> {
+        writeln!(file, "{}", serde_json::to_string(&row)?)?;
+        let so_far = number(events.load(Ordering::Relaxed) as f64);
+        bar.set_message(format!(", {}, {so_far} events", row.cell.title()));
+        bar.inc(1);
+        rows.push(row);
+        Ok(())
+    })?;
     bar.finish_and_clear();
     Ok(rows)
 }
 
-/// Opens the file for more lines. After one that was cut in the middle the next begins anew, or it
+/// Opens the file for appending. After a truncated line the next one starts on a new line, or it
 /// would be lost too.
 fn append_to(file: &Path) -> io::Result<File> {
     let is_cut = fs::read(file).is_ok_and(|bytes| bytes.last().is_some_and(|&last| last != b'\n'));
@@ -107,13 +72,13 @@ fn progress_bar(cells: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} cells{msg}{left}");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
     bar.set_style(style.with_key("left", |state: &ProgressState, text: &mut dyn fmt::Write| {
-        // Nobody knows how long it takes before the first one is done.
+        // There is no estimate before the first cell is measured.
         let _ = text.write_str(&remaining(state.pos(), state.eta()));
     }));
     bar
 }
 
-/// The time that is left, once it can be told.
+/// The remaining time, once there is an estimate.
 fn remaining(done: u64, left: Duration) -> String {
     match done {
         0 => String::new(),
@@ -123,19 +88,21 @@ fn remaining(done: u64, left: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::grid::CellLoad, *};
+    use mutua_lab::compare::{Cell, CellLoad};
+
+    use super::*;
 
     #[test]
-    fn how_long_it_takes_is_not_told_before_anything_is_done() {
+    fn the_remaining_time_is_not_shown_before_the_first_cell() {
         assert_eq!(remaining(0, Duration::ZERO), "");
         assert_eq!(remaining(3, Duration::from_secs(5)), ", 5 seconds left");
     }
 
     #[test]
-    fn a_line_that_was_cut_costs_one_cell_and_no_other() {
+    fn a_truncated_line_loses_one_cell_and_no_other() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("results.jsonl");
-        let effort = Effort { entries: 20, runs: 1, seed: 1, max_events: 10_000 };
+        let effort = Effort { entries: 20, runs: 1, max_events: 10_000, ..Effort::default() };
         let cell = |nodes| Cell {
             algorithm: "central".to_owned(),
             nodes,

@@ -1,12 +1,12 @@
-//! Who was inside when, as text.
+//! The critical sections of all processes over time, as text.
 
-use super::teller::Stay;
+use mutua_lab::plot::Hold;
 
 const COLUMNS: usize = 72;
 
-/// A line for each process: `#` while it was between reading and writing, and a last line that
-/// marks with `X` when two were at once.
-pub(super) fn draw(stays: &[Stay], processes: usize) -> String {
+/// One line per process, with `#` between its read and its write, and a last line with `X` where
+/// two overlap.
+pub(super) fn draw(stays: &[Hold], processes: usize) -> String {
     let from = stays.iter().map(|stay| stay.from).min().unwrap_or(0);
     let to = stays.iter().map(|stay| stay.to).max().unwrap_or(1);
     let width = (to - from).max(1) as u128;
@@ -15,7 +15,7 @@ pub(super) fn draw(stays: &[Stay], processes: usize) -> String {
     };
     let mut lines = vec![vec![b'.'; COLUMNS]; processes];
     for stay in stays {
-        lines[stay.process][column(stay.from)..=column(stay.to)].fill(b'#');
+        lines[stay.row][column(stay.from)..=column(stay.to)].fill(b'#');
     }
     let mut text = String::new();
     for (process, line) in lines.iter().enumerate() {
@@ -25,22 +25,21 @@ pub(super) fn draw(stays: &[Stay], processes: usize) -> String {
     let mut both = vec![b' '; COLUMNS];
     for (index, one) in stays.iter().enumerate() {
         for other in &stays[index + 1..] {
-            let (start, end) = (one.from.max(other.from), one.to.min(other.to));
-            if start < end {
+            if let Some((start, end)) = one.overlap(other) {
                 both[column(start)..=column(end)].fill(b'X');
             }
         }
     }
-    text + &format!("  {:<9} {}\n", "at once", String::from_utf8_lossy(&both).trim_end())
+    text + &format!("  {:<9} {}\n", "overlap", String::from_utf8_lossy(&both).trim_end())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Stay, draw};
+    use super::{Hold, draw};
 
     #[test]
-    fn two_at_once_are_marked_and_two_in_a_row_are_not() {
-        let stay = |process, from, to| Stay { process, from, to };
+    fn overlapping_processes_are_marked_and_successive_ones_are_not() {
+        let stay = |row, from, to| Hold { row, from, to };
         let apart = draw(&[stay(0, 0, 50), stay(1, 50, 100)], 2);
         assert!(!apart.contains('X'), "{apart}");
         let together = draw(&[stay(0, 0, 60), stay(1, 40, 100)], 2);

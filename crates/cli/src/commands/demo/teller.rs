@@ -1,33 +1,24 @@
-//! One of the bank's processes.
+//! One process of the bank.
 
 use std::{ffi::OsString, fs, path::Path, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
+use mutua_lab::plot::Hold;
 use mutua_node::{Config, MemberConfig, Node};
 
-/// The first argument of such a process.
+/// The first argument of a teller process.
 pub(crate) const ARGUMENT: &str = "__teller";
 
-/// What is paid in at a time.
+/// The amount of a deposit.
 pub(super) const AMOUNT: u64 = 100;
 
-/// How long a teller thinks between reading and writing.
+/// The time between the read and the write.
 const THINKING: Duration = Duration::from_millis(4);
 
-/// From reading the account to having written it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stay {
-    pub(super) process: usize,
-    pub(super) from: u64,
-    pub(super) to: u64,
-}
-
-impl Stay {
-    /// From a teller's line.
-    pub(super) fn read(process: usize, line: &str) -> Option<Self> {
-        let (from, to) = line.split_once(' ')?;
-        Some(Self { process, from: from.parse().ok()?, to: to.parse().ok()? })
-    }
+/// Parses a line of a teller: the times of a read and of its write.
+pub(super) fn stay(row: usize, line: &str) -> Option<Hold> {
+    let (from, to) = line.split_once(' ')?;
+    Some(Hold { row, from: from.parse().ok()?, to: to.parse().ok()? })
 }
 
 /// Runs this process as a teller.
@@ -43,18 +34,19 @@ pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
 }
 
 async fn work(words: &[String]) -> Result<()> {
-    let [_, place, index, deposits, locked, addresses @ ..] = words else {
-        bail!("this is for mutua's own use")
+    let [_, directory, index, deposits, locked, addresses @ ..] = words else {
+        bail!("{ARGUMENT} is internal to mutua")
     };
-    let (place, index, deposits) = (Path::new(place), index.parse()?, deposits.parse::<u64>()?);
-    let account = place.join("account");
-    let node = join(place, index, addresses).await?;
-    // All begin together, in both runs.
+    let directory = Path::new(directory);
+    let (index, deposits) = (index.parse()?, deposits.parse::<u64>()?);
+    let account = directory.join("account");
+    let node = join(directory, index, addresses).await?;
+    // All start together, in both runs.
     node.ready().await;
     for _ in 0..deposits {
         if locked == "true" {
             let guard = node.lock("account").acquire().await?;
-            deposit(&account, Some(guard.fence().number())).await?;
+            deposit(&account, Some(guard.fencing_token().number())).await?;
         } else {
             deposit(&account, None).await?;
         }
@@ -63,13 +55,11 @@ async fn work(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-async fn join(place: &Path, index: usize, addresses: &[String]) -> Result<Node> {
+async fn join(directory: &Path, index: usize, addresses: &[String]) -> Result<Node> {
     let name = |index: usize| format!("teller-{index}");
-    let member = |(index, address): (usize, &String)| MemberConfig {
-        name: name(index),
-        address: address.clone(),
-    };
-    let data = place.join(name(index));
+    let member =
+        |(index, address): (usize, &String)| MemberConfig::new(name(index), address.clone());
+    let data = directory.join(name(index));
     let config = Config {
         cluster: "bank".to_owned(),
         node: name(index),
@@ -79,23 +69,23 @@ async fn join(place: &Path, index: usize, addresses: &[String]) -> Result<Node> 
     Ok(Node::start(config).await?)
 }
 
-/// Reads, thinks, writes. Who writes with a fence compares it with that of the last writer.
-async fn deposit(account: &Path, fence: Option<u64>) -> Result<()> {
-    let from = mutua_service::now().nanos();
+/// Reads, thinks, writes. A fencing token is compared with that of the last writer.
+async fn deposit(account: &Path, token: Option<u64>) -> Result<()> {
+    let from = mutua_client::now().nanos();
     let (balance, last) = read(account)?;
     tokio::time::sleep(THINKING).await;
-    ensure!(fence.is_none_or(|fence| fence > last), "an older fence than {last} must not write");
-    // Written beside and moved, so that nobody reads half a number.
+    ensure!(token.is_none_or(|token| token > last), "a fencing token below {last} must not write");
+    // A write to another file and a rename, so that no process reads a partial write.
     let new = account.with_extension(std::process::id().to_string());
-    fs::write(&new, format!("{} {}", balance + AMOUNT, fence.unwrap_or(last)))?;
+    fs::write(&new, format!("{} {}", balance + AMOUNT, token.unwrap_or(last)))?;
     fs::rename(&new, account)?;
-    println!("{from} {}", mutua_service::now().nanos());
+    println!("{from} {}", mutua_client::now().nanos());
     Ok(())
 }
 
-/// The balance, and the fence of who wrote it.
+/// The balance, and the fencing token of its writer.
 pub(super) fn read(account: &Path) -> Result<(u64, u64)> {
     let text = fs::read_to_string(account)?;
-    let (balance, fence) = text.split_once(' ').context("an account is two numbers")?;
-    Ok((balance.trim().parse()?, fence.trim().parse()?))
+    let (balance, token) = text.split_once(' ').context("invalid account")?;
+    Ok((balance.trim().parse()?, token.trim().parse()?))
 }

@@ -1,120 +1,156 @@
-//! What `mutua lock` is told, and what is made of it.
+//! The arguments of `mutua lock`, and the plan that follows from them.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, io::IsTerminal, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
+use mutua_algorithms::durations;
 use mutua_node::MAX_NAME;
-use mutua_service::client::normal;
+use rustix::fs::FileType;
 
+use super::flock::Flock;
 use crate::{
     exit::{self, usage},
-    guard::OnLost,
+    local::{Selection, Target},
+    supervisor::OnLost,
 };
 
-/// How it is written.
-pub(crate) const USAGE: &str = "mutua lock [OPTIONS] NAME [-- COMMAND...]";
+/// The forms of the command.
+pub(crate) const USAGE: &str = "mutua lock [OPTIONS] NAME [--] COMMAND [ARGUMENT]...
+       mutua lock [OPTIONS] NAME -c TEXT
+       mutua lock [OPTIONS] --fd N NAME
+       mutua lock [OPTIONS] --hold NAME";
 
-/// What is to be known beyond the options.
+/// The end of the help.
 pub(crate) const HELP: &str = "\
-Exit codes: the command's own, if it ran to its end with the lock held; 128+N if signal N \
-ended it, or the wait. 64 bad usage, 69 no node or not all members, 70 a fault of mutua's, \
-75 not acquired, 77 not allowed, 78 bad configuration, 79 the lock was lost and the command \
-stopped (with `--on-lost ignore`: it ran on; --status-fd tells its own code), 126 and 127 the \
-command cannot be run or found.
+Exit codes: the command's own if it exited while the lock was held; 128+N signal N ended the \
+command or the wait; 64 bad usage; 69 no node, or grants are suspended; 70 internal error; \
+75 not acquired; 77 permission denied; 78 bad configuration; 79 the lock was lost and the command \
+killed (with `--on-lost ignore`: it ran on, and --status-fd reports its code); 126 the command \
+cannot be run; 127 the command was not found.
 
-The command's environment: LOCK_NAME, LOCK_TOKEN (greater for every later holder: let what \
-you guard refuse a smaller one), LOCK_OWNER, LOCK_TTL_MS, LOCK_SOCKET.
+Environment of the command: LOCK_NAME; LOCK_TOKEN, the fencing token, which grows with every grant: \
+the protected resource should reject a smaller one; LOCK_OWNER; LOCK_TTL_MS; LOCK_SOCKET; \
+LOCK_SCOPE (`local`: this user on this host, `cluster` or `etcd`); in a cluster its name as \
+LOCK_CLUSTER.
 
-Signals go on to the command's process group; TERM, INT, HUP and QUIT also to all that it has \
-started and that left the group. What was ignored when `mutua lock` started stays ignored, as with \
-nohup. `mutua lock` ends, and the lock is free, when the group has ended; after one of those four, \
-or if a signal ended the command, when all that it has started has. A daemon that left the group \
-of a command that ended by itself has left the lock, as in `mutua lock x -- setsid job`; run what \
-is to be inside in the foreground: `setsid --wait job`.
+Signals are forwarded to the command's process group; TERM, INT, HUP and QUIT also to descendants \
+that left the group. Signals that were ignored when `mutua lock` started stay ignored, as with \
+nohup. The lock is released when the process group has exited; after one of those four signals, or \
+if a signal killed the command, when all descendants have. A daemon that left the group of a \
+command that exits by itself does not hold the lock, as in `mutua lock x -- setsid job`; keep the \
+job in the foreground: `setsid --wait job`.
 
-When the lock is lost the command gets SIGTERM, and SIGKILL before anybody else can get in. When \
-`mutua lock` is killed, so is all that it has started. Only a command that became another user \
-(sudo) cannot be signalled or ended, which is told: put `mutua lock` behind sudo. Ctrl-Z stops \
-`mutua lock` too: for longer than the ttl it costs the lock, and the command is ended.
+When the lock is lost, the command gets SIGTERM, and SIGKILL before the lock can be granted again. \
+When `mutua lock` is killed, the command and its descendants are killed. A command that runs as \
+another user (sudo) cannot be signalled or killed, which is reported: run `sudo mutua lock` instead. \
+Ctrl-Z stops `mutua lock` too: for longer than the TTL, the lock is lost and the command killed.
 
-Where: MUTUA_SOCKET, if set; else the node of /etc/mutua.toml (MUTUA_CONFIG names another \
-file), if there is one; else this user's node on this machine, which is started if need be.";
+--fd N takes no command: `( mutua lock -n --fd 9 nightly || exit; job ) 9>/run/nightly` prints the \
+fencing token and returns, and a background process holds the lock until the last process has \
+closed descriptor 9 or exited. The descriptor must be of a regular file or directory on this \
+machine that only this lock uses: it is locked with flock(2) meanwhile. When the lock is lost, the \
+action of --on-lost applies to this user's processes that have the descriptor. If the background \
+process is killed or stopped, they run on and the lease expires. A nested lock of the same name in \
+the script is not detected and waits forever.
 
-/// Holding a lock.
+The time of -w includes finding the node. A configured node that does not run, or an --endpoint \
+that does not answer, is retried: without -w for 10s. If no node has answered by then, the exit \
+code is 69. With -n a node has one second to answer, not counting the start of this user's node.
+
+Node: --endpoint or --config; else MUTUA_SOCKET; else the node of the configuration MUTUA_CONFIG \
+or /etc/mutua/mutua.toml; else this user's node on this host, which is started if needed. The last \
+is refused (78) on a host where a node of /etc/mutua/mutua.toml runs or ran, unless --local is \
+given.";
+
+/// The arguments as they are given.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The lock's name.
+    /// Name of the lock.
     #[arg(required_unless_present = "named")]
-    name: Option<String>,
-    /// The command and its arguments, after `--`.
-    #[arg(last = true, value_name = "COMMAND")]
+    name: Option<OsString>,
+    /// Command and its arguments; `--` before it is optional.
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// The lock's name, if it starts with `-`: --name=-x.
-    #[arg(long = "name", value_name = "NAME", allow_hyphen_values = true, conflicts_with = "name")]
+    /// Name of the lock, if it starts with `-`: --name=-x -- COMMAND.
+    #[arg(long = "name", value_name = "NAME", allow_hyphen_values = true)]
     named: Option<String>,
-    /// Run this text with $SHELL instead.
+    /// Run this text with $SHELL instead of a command.
     #[arg(short = 'c', long = "command", value_name = "TEXT", conflicts_with = "command")]
     shell: Option<OsString>,
-    /// Do not wait.
+    /// Hold the lock without a command until standard input, a terminal or a pipe, is closed; print
+    /// the fencing token.
+    #[arg(long, conflicts_with_all = ["command", "shell", "fd"])]
+    hold: bool,
+    /// Hold the lock without a command until the caller's descriptor N is closed everywhere;
+    /// print the fencing token and return at once.
+    #[arg(long, value_name = "N", conflicts_with_all = ["command", "shell"])]
+    fd: Option<u32>,
+    /// Do not wait for the lock; wait at most one second for a node.
     #[arg(short = 'n', long = "try", conflicts_with = "wait")]
+    #[arg(visible_aliases = ["nonblock", "nb", "nonblocking"])]
     only_try: bool,
-    /// Wait no longer than this: 5, 0.5, 200ms, 30s, 5m; 0 does not wait.
-    #[arg(short, long, value_name = "TIME", value_parser = time)]
+    /// Wait at most this long: 5, 0.5, 200ms, 30s, 5m; 0 does not wait.
+    #[arg(short, long, visible_alias = "timeout", value_name = "TIME", value_parser = time)]
     wait: Option<Duration>,
-    /// The exit code when the lock was not acquired.
+    /// Exit code if the lock is not acquired.
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::CONFLICT)]
+    #[arg(value_parser = exit_code)]
     conflict_exit_code: u8,
-    /// For how long the lock stays ours when nothing is heard of us.
+    /// Lease: the lock expires this long after the last renewal.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     ttl: Duration,
-    /// The time between asking the command to end and killing it [default: a quarter of the ttl, at
-    /// most 3s].
+    /// Time from the first signal to SIGKILL when the lock is lost [default: a quarter of the TTL,
+    /// at most 3s].
     #[arg(long, value_name = "TIME", value_parser = time)]
     grace: Option<Duration>,
-    /// What to do with the command when the lock is lost: term, kill, signal=NAME, exec=COMMAND,
-    /// ignore. All but the last kill it in the end.
-    #[arg(long, value_name = "WHAT", default_value = "term")]
+    /// Action when the lock is lost: term, kill, signal=NAME, exec=COMMAND or ignore. All but
+    /// ignore end with SIGKILL.
+    #[arg(long, value_name = "ACTION", default_value = "term")]
     on_lost: OnLost,
-    /// A node elsewhere, or an etcd: unix:PATH or HOST:PORT [default: the user's node].
-    #[arg(long, value_name = "ENDPOINT")]
-    endpoint: Option<String>,
-    /// Who holds it, for those who ask.
+    #[command(flatten)]
+    node: Selection,
+    /// Owner to show to other users [default: the user name].
     #[arg(long, value_name = "TEXT")]
     owner: Option<String>,
     /// Also set ETCD_LOCK_KEY and ETCD_LOCK_REV, as etcdctl does.
     #[arg(long)]
     etcd_env: bool,
-    /// Say what happens as JSON, a line for each, on standard error.
+    /// Report events as JSON lines on standard error.
     #[arg(long)]
     json: bool,
-    /// Write what happens as JSON lines to this descriptor.
+    /// Report events as JSON lines on this descriptor.
     #[arg(long, value_name = "N")]
     status_fd: Option<u32>,
-    /// Say what happens.
+    /// Report events as text on standard error.
     #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
-    /// Say nothing but errors.
+    /// Report only errors.
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    flock: Flock,
 }
 
-/// How long leases may be. What is longer is refused by etcd, and so by our nodes.
+/// The shortest lease: etcd counts leases in whole seconds, and a command means the same with
+/// either server.
 const MIN_TTL: Duration = Duration::from_secs(1);
-const MAX_TTL: Duration = Duration::from_secs(9_000_000_000);
+/// The longest lease: servers refuse longer ones.
+const MAX_TTL: Duration = mutua_server::LONGEST_LEASE;
 
-/// What is to be done.
+/// The checked arguments.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) name: String,
     pub(super) command: Vec<OsString>,
+    pub(super) fd: Option<u32>,
     pub(super) wait: Option<Duration>,
     pub(super) conflict: u8,
     pub(super) ttl: Duration,
     pub(super) grace: Duration,
     pub(super) margin: Duration,
     pub(super) on_lost: OnLost,
-    pub(super) endpoint: Option<String>,
+    pub(super) target: Target,
     pub(super) owner: String,
     pub(super) etcd_env: bool,
     pub(super) json: bool,
@@ -125,9 +161,10 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(arguments: &Arguments) -> Result<Self> {
-        let name = arguments.name.clone().or_else(|| arguments.named.clone()).unwrap_or_default();
+        arguments.flock.check()?;
+        let (name, command) = name_and_command(arguments)?;
         check_name(&name)?;
-        check_command(arguments)?;
+        check_command(arguments, &name, &command)?;
         let ttl = arguments.ttl;
         if !(MIN_TTL..=MAX_TTL).contains(&ttl) {
             return Err(usage(format!(
@@ -137,17 +174,17 @@ impl Plan {
         let grace = arguments.grace.unwrap_or((ttl / 4).min(Duration::from_secs(3)));
         let margin = (ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
         check_grace(ttl, grace, margin)?;
-        let endpoint = arguments.endpoint.as_deref().map(normal).transpose();
         Ok(Self {
             name,
-            command: arguments.whole_command(),
+            command,
+            fd: arguments.fd,
             wait: if arguments.only_try { Some(Duration::ZERO) } else { arguments.wait },
             conflict: arguments.conflict_exit_code,
             ttl,
             grace,
             margin,
             on_lost: arguments.on_lost.clone(),
-            endpoint: endpoint.map_err(|error| exit::not_connected(&error))?,
+            target: arguments.node.find()?,
             owner: arguments.owner.clone().unwrap_or_else(super::owner),
             etcd_env: arguments.etcd_env,
             json: arguments.json,
@@ -157,80 +194,118 @@ impl Plan {
         })
     }
 
-    /// The command as people read it, not too long.
+    /// The command line to show to other users, shortened.
     pub(super) fn command_line(&self) -> String {
         let words: Vec<_> = self.command.iter().map(|word| word.to_string_lossy()).collect();
         words.join(" ").chars().take(200).collect()
     }
 }
 
-impl Arguments {
-    fn whole_command(&self) -> Vec<OsString> {
-        match &self.shell {
-            Some(text) => {
-                let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
-                let shell = shell.unwrap_or_else(|| "sh".into());
-                vec![shell, "-c".into(), text.clone()]
-            }
-            None => self.command.clone(),
+/// The first word is the name, and the others are the command, unless --name gives the name.
+fn name_and_command(arguments: &Arguments) -> Result<(String, Vec<OsString>)> {
+    // The parser does not report which words came after `--`.
+    let words: Vec<_> = std::env::args_os().collect();
+    let after = words.iter().position(|word| word == "--").map(|at| words.len() - at - 1);
+    let all: Vec<_> = arguments.name.iter().chain(&arguments.command).cloned().collect();
+    let after_dashes = after == Some(all.len());
+    let (name, command) = match (&arguments.named, all.split_first()) {
+        (Some(_), Some(_)) if !after_dashes => {
+            return Err(usage("with --name the command goes after `--`: --name=-x -- COMMAND"));
         }
+        (Some(name), _) => (name.clone(), all),
+        // Most likely a variable of a script is not set: its command must not become the name.
+        (None, Some(_)) if after_dashes => {
+            return Err(usage("NAME is missing before `--`: mutua lock NAME -- COMMAND"));
+        }
+        (None, Some((name, command))) => {
+            let name = name.to_str().ok_or_else(|| usage("the lock's name is not UTF-8"))?;
+            (name.to_owned(), command.to_vec())
+        }
+        (None, None) => (String::new(), Vec::new()),
+    };
+    let Some(text) = &arguments.shell else { return Ok((name, command)) };
+    if !command.is_empty() {
+        return Err(usage("-c cannot be combined with a command"));
     }
+    let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+    Ok((name, vec![shell.unwrap_or_else(|| "sh".into()), "-c".into(), text.clone()]))
 }
 
 fn check_name(name: &str) -> Result<()> {
     match name.len() {
-        // A variable of a script that is not set, most likely: all such scripts would wait for
-        // each other.
+        // Most likely an unset variable of a script: all such scripts would wait for each other.
         0 => Err(usage("the lock's name is empty")),
         1..=MAX_NAME => Ok(()),
         length => Err(usage(format!(
-            "the lock's name has {length} bytes; it may have {MAX_NAME} at most"
+            "the lock's name has {length} bytes: at most {MAX_NAME} are allowed"
         ))),
     }
 }
 
-/// A command that is not there is no wish to hold the lock without one: most likely a variable of a
-/// script is not set, and the job would seem to have been done.
-fn check_command(arguments: &Arguments) -> Result<()> {
-    let none = arguments.command.is_empty() && arguments.shell.is_none();
-    // The parser does not tell; it takes `--` for nothing else.
-    if none && std::env::args_os().any(|word| word == "--") {
+/// A missing command does not hold the lock without one: most likely a variable of a script is not
+/// set, or flock's descriptor form is meant, and the job would run without the lock.
+fn check_command(arguments: &Arguments, name: &str, command: &[OsString]) -> Result<()> {
+    if !command.is_empty() {
+        return match arguments.hold || arguments.fd.is_some() {
+            true => Err(usage("--hold and --fd hold the lock without a command: omit the command")),
+            false => Ok(()),
+        };
+    }
+    if std::env::args_os().any(|word| word == "--") {
+        return Err(usage("no command after `--`: write mutua lock NAME -- COMMAND"));
+    }
+    if arguments.fd.is_some() {
+        return Ok(());
+    }
+    if name.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(usage(format!(
+            "COMMAND is missing after the name {name}: write `mutua lock --fd {name} NAME` to hold \
+             NAME while descriptor {name} is open, or `mutua lock {name} COMMAND` for a lock named \
+             {name}"
+        )));
+    }
+    if !arguments.hold {
         return Err(usage(
-            "there is no command after `--`; without `--` the lock is held until standard input \
-             ends",
+            "COMMAND is missing: mutua lock NAME COMMAND; without one, --fd N holds the lock while \
+             descriptor N is open, and --hold until standard input is closed",
         ));
     }
-    Ok(())
+    match stdin_ends_later() {
+        true => Ok(()),
+        false => Err(usage(
+            "--hold needs a terminal or a pipe as standard input: the lock is held until that is \
+             closed, and a file or /dev/null ends at once",
+        )),
+    }
+}
+
+fn stdin_ends_later() -> bool {
+    let stdin = std::io::stdin();
+    let kind = rustix::fs::fstat(&stdin).map(|data| FileType::from_raw_mode(data.st_mode));
+    stdin.is_terminal() || kind.is_ok_and(|kind| kind.is_fifo() || kind.is_socket())
 }
 
 fn check_grace(ttl: Duration, grace: Duration, margin: Duration) -> Result<()> {
-    // A renewal is due after a third; one that is a little late must not end the command.
+    // A renewal is due after a third of the TTL; a slightly late one must not kill the command.
     let needed = grace.saturating_add(margin).saturating_mul(2);
     if needed <= ttl {
         return Ok(());
     }
     let enough = needed.saturating_add(Duration::from_secs(1));
     let right = match enough <= MAX_TTL {
-        true => format!("--ttl {enough:?} would do"),
-        false => format!("{:?} is the longest there is", MAX_TTL / 2 - Duration::from_secs(2)),
+        true => format!("use --ttl {enough:?}"),
+        false => format!("use --grace {:?} at most", MAX_TTL / 2 - Duration::from_secs(2)),
     };
-    Err(usage(format!("a lease of {ttl:?} is too short for {grace:?} of grace; {right}")))
+    Err(usage(format!("--ttl {ttl:?} is too short for --grace {grace:?}: {right}")))
 }
 
-/// A time: a number of seconds, or one with a unit.
+/// A duration: a number of seconds, or one with a unit.
 fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time; 5, 0.5, 200ms, 30s, 5m and 1h are");
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let unit = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(wrong()),
-    };
-    Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())
+    durations::parse(text).map_err(|error| error.to_string())
+}
+
+fn exit_code(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| format!("invalid exit code `{text}`: use 0 to 255"))
 }
 
 #[cfg(test)]
@@ -240,7 +315,7 @@ mod tests {
     use super::time;
 
     #[test]
-    fn times_are_read_as_people_write_them() {
+    fn durations_are_parsed_with_and_without_units() {
         for (text, millis) in
             [("5", 5000), ("0.5", 500), ("200ms", 200), ("30s", 30_000), ("5m", 300_000), ("0", 0)]
         {

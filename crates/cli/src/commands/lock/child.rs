@@ -1,4 +1,4 @@
-//! The command under its guard, from our side.
+//! `mutua lock` while its command runs below the supervisor.
 
 use std::{
     os::{fd::AsFd, unix::net::UnixStream, unix::process::CommandExt},
@@ -7,10 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use mutua_service::{
-    Moment,
-    client::{Event, Hold},
-};
+use mutua_client::{Event, Hold, Moment};
 use nix::sys::signal::Signal;
 use rustix::process::{Pid, getpid, set_child_subreaper};
 use tokio::io::AsyncReadExt;
@@ -21,11 +18,10 @@ use super::{
 };
 use crate::{
     exit,
-    guard::{self, Descendants, FromGuard, Left, Orders, RECORD, ToGuard},
-    local::Place,
+    supervisor::{self, Descendants, FromSupervisor, Left, Orders, RECORD, ToSupervisor},
 };
 
-/// How often to look whether we have the terminal that the command waits for.
+/// How often to check whether we have the terminal that the command waits for.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A command that runs.
@@ -35,16 +31,16 @@ struct Running<'a> {
     report: Report,
     terminal: Terminal,
     control: tokio::net::UnixStream,
-    guard: Child,
+    supervisor: Child,
     group: Option<Pid>,
     good_until: Moment,
     /// How it ended: its code, and the signal if there was one.
     ended: Option<(i32, Option<i32>)>,
     lost: bool,
-    /// Whether its guard died before it.
-    unguarded: bool,
-    /// Whether the lock can still be left: not if the node has none of us.
-    gone: bool,
+    /// Whether the supervisor was killed before the command exited.
+    unsupervised: bool,
+    /// Whether the session is over, so that nothing is left to release.
+    session_over: bool,
 }
 
 pub(super) async fn run(
@@ -54,11 +50,11 @@ pub(super) async fn run(
     mut signals: Signals,
     report: Report,
 ) -> Result<ExitCode> {
-    // If the guard is killed, what it guarded becomes our child, and we end it.
-    set_child_subreaper(Some(getpid())).context("it cannot become a subreaper")?;
+    // If the supervisor is killed, its children become ours, and we kill them.
+    set_child_subreaper(Some(getpid())).context("cannot become a subreaper")?;
     signals.pass_on()?;
-    let (guard, control) = start(plan, &grant)?;
-    // It blocks a signal, which the guard must not inherit.
+    let (supervisor, control) = start(plan, &grant)?;
+    // It blocks a signal, which the supervisor must not inherit.
     let terminal = Terminal::new();
     control.set_nonblocking(true)?;
     let control = tokio::net::UnixStream::from_std(control)?;
@@ -69,24 +65,21 @@ pub(super) async fn run(
         report,
         terminal,
         control,
-        guard,
+        supervisor,
         group: None,
         good_until,
         ended: None,
         lost: false,
-        unguarded: false,
-        gone: false,
+        unsupervised: false,
+        session_over: false,
     };
     running.attend(&mut signals).await;
     running.finish().await
 }
 
-/// Starts the guard with the command.
+/// Starts the supervisor, which starts the command.
 fn start(plan: &Plan, grant: &Grant) -> Result<(Child, UnixStream)> {
-    let endpoint = match &plan.endpoint {
-        Some(endpoint) => endpoint.clone(),
-        None => Place::find()?.endpoint(),
-    };
+    let endpoint = plan.target.endpoint();
     let orders = Orders {
         grace: plan.grace,
         margin: plan.margin,
@@ -95,7 +88,7 @@ fn start(plan: &Plan, grant: &Grant) -> Result<(Child, UnixStream)> {
         session: grant.session,
         good_until: grant.good_until.nanos(),
     };
-    let (ours, theirs) = UnixStream::pair().context("no socket for the guard")?;
+    let (ours, theirs) = UnixStream::pair().context("cannot create a socket for the supervisor")?;
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("mutua")
@@ -107,26 +100,32 @@ fn start(plan: &Plan, grant: &Grant) -> Result<(Child, UnixStream)> {
         .env("LOCK_TOKEN", grant.fence.to_string())
         .env("LOCK_OWNER", &plan.owner)
         .env("LOCK_TTL_MS", plan.ttl.as_millis().to_string())
-        .env("LOCK_SOCKET", endpoint);
-    let (held, names) = nested::environment(plan, grant.fence)?;
+        .env("LOCK_SOCKET", endpoint)
+        .env("LOCK_SCOPE", grant.scope.word());
+    match grant.scope.cluster() {
+        Some(cluster) => command.env("LOCK_CLUSTER", cluster),
+        // An enclosing lock may have set it.
+        None => command.env_remove("LOCK_CLUSTER"),
+    };
+    let (held, names) = nested::environment(plan, grant.fence);
     command.env(held, names);
     if plan.etcd_env {
         command.env("ETCD_LOCK_KEY", format!("{}/{:x}", plan.name, grant.session));
         command.env("ETCD_LOCK_REV", grant.fence.to_string());
     }
-    let guard = command.spawn().context("the guard cannot be started")?;
-    guard::send_descriptor(&ours, std::io::stdin().as_fd())?;
-    Ok((guard, ours))
+    let supervisor = command.spawn().context("cannot start the supervisor")?;
+    supervisor::send_descriptor(&ours, std::io::stdin().as_fd())?;
+    Ok((supervisor, ours))
 }
 
 impl Running<'_> {
-    /// Looks after everything until nothing of the command is left.
+    /// Handles events until no process of the command is left.
     async fn attend(&mut self, signals: &mut Signals) {
         let mut record = [0; RECORD];
         let mut filled = 0;
         loop {
-            let last = self.good_until.before(self.plan.margin / 2).since(mutua_service::now());
-            let ignored = self.plan.on_lost == guard::OnLost::Ignore;
+            let last = self.good_until.before(self.plan.margin / 2).since(mutua_client::now());
+            let ignored = self.plan.on_lost == supervisor::OnLost::Ignore;
             tokio::select! {
                 biased;
                 read = self.control.read(&mut record[filled..]) => match read {
@@ -134,26 +133,26 @@ impl Running<'_> {
                         filled += count;
                         if filled == RECORD {
                             filled = 0;
-                            if self.hear(record).await {
+                            if self.receive(record).await {
                                 return;
                             }
                         }
                     }
-                    // The guard is dead: we are the parent of whatever it has left.
+                    // The supervisor was killed: its children are ours now.
                     Ok(_) | Err(_) => {
-                        self.unguarded = self.ended.is_none();
+                        self.unsupervised = self.ended.is_none();
                         self.end_all().await;
                         return;
                     }
                 },
-                event = self.hold.events.recv(), if !self.gone => self.learn(event).await,
-                signal = signals.any() => self.send(ToGuard::Signal(signal)),
-                () = tokio::time::sleep(LOOK_AGAIN), if self.terminal.is_asked() => {
+                event = self.hold.events.recv(), if !self.session_over => self.handle(event).await,
+                signal = signals.any() => self.send(ToSupervisor::Signal(signal)),
+                () = tokio::time::sleep(LOOK_AGAIN), if self.terminal.is_requested() => {
                     self.terminal.answer();
                 }
-                // The guard should have done it; it may have been stopped.
+                // The supervisor should have done it; it may have been stopped.
                 () = tokio::time::sleep(last), if !ignored => {
-                    self.lose("the lease runs out").await;
+                    self.lose("the lease expires").await;
                     self.end_all().await;
                     return;
                 }
@@ -161,19 +160,19 @@ impl Running<'_> {
         }
     }
 
-    async fn learn(&mut self, event: Option<Event>) {
+    async fn handle(&mut self, event: Option<Event>) {
         match event {
-            Some(Event::GoodUntil(until)) => {
+            Some(Event::ValidUntil(until)) => {
                 self.good_until = until;
-                self.send(ToGuard::GoodUntil(until.nanos()));
+                self.send(ToSupervisor::GoodUntil(until.nanos()));
             }
             Some(Event::Lost(why)) => {
                 self.lose(&why).await;
-                self.send(ToGuard::Lost);
+                self.send(ToSupervisor::Lost);
             }
-            Some(Event::Opened { session, .. }) => self.send(ToGuard::Session(session)),
+            Some(Event::Opened { session, .. }) => self.send(ToSupervisor::Session(session)),
             Some(Event::Note(text)) => self.report.note(&text),
-            Some(Event::Left | Event::Unreachable(_)) | None => self.gone = true,
+            Some(Event::Released | Event::Unreachable(_)) | None => self.session_over = true,
             Some(Event::Waiting(_) | Event::Granted { .. } | Event::Refused(_)) => {}
         }
     }
@@ -185,47 +184,47 @@ impl Running<'_> {
         }
     }
 
-    /// Says whether nothing is left.
-    async fn hear(&mut self, record: [u8; RECORD]) -> bool {
-        match FromGuard::read(record) {
-            Some(FromGuard::Started(pid)) => {
+    /// Handles a record of the supervisor. Returns whether no process of the command is left.
+    async fn receive(&mut self, record: [u8; RECORD]) -> bool {
+        match FromSupervisor::read(record) {
+            Some(FromSupervisor::Started(pid)) => {
                 self.group = Pid::from_raw(pid);
                 if let Some(group) = self.group {
                     self.terminal.started(group);
                 }
             }
-            Some(FromGuard::TooLate) => {
-                self.lose("the lease ran out before the command was started").await;
+            Some(FromSupervisor::TooLate) => {
+                self.lose("the lease expired before the command was started").await;
                 return true;
             }
-            Some(FromGuard::NotStarted(error)) => {
+            Some(FromSupervisor::NotStarted(error)) => {
                 let error = std::io::Error::from_raw_os_error(error);
                 let program = self.plan.command[0].to_string_lossy();
-                self.report.say(&format!("{program} cannot be run: {error}"));
+                self.report.write(&format!("{program} cannot be run: {error}"));
                 let missing = error.kind() == std::io::ErrorKind::NotFound;
                 self.ended = Some((if missing { 127 } else { 126 }, None));
                 return true;
             }
-            Some(FromGuard::Exited(code)) => self.ended = Some((code, None)),
-            Some(FromGuard::Killed(signal)) => self.ended = Some((128 + signal, Some(signal))),
-            Some(FromGuard::Stopped(signal)) => {
+            Some(FromSupervisor::Exited(code)) => self.ended = Some((code, None)),
+            Some(FromSupervisor::Killed(signal)) => self.ended = Some((128 + signal, Some(signal))),
+            Some(FromSupervisor::Stopped(signal)) => {
                 if let Some(group) = self.group {
                     self.terminal.stopped(group, signal);
-                    if self.terminal.is_asked() {
-                        self.report.note("the command waits for the terminal; `fg` gives it");
+                    if self.terminal.is_requested() {
+                        self.report.note("the command waits for the terminal; use `fg`");
                     }
                 }
             }
-            Some(FromGuard::Ending) => self.lose("the lease runs out").await,
-            Some(FromGuard::Gone) => return true,
+            Some(FromSupervisor::Ending) => self.lose("the lease expires").await,
+            Some(FromSupervisor::Gone) => return true,
             None => {}
         }
         false
     }
 
-    /// Kills the guard and everything below it.
+    /// Kills the supervisor and all its descendants.
     async fn end_all(&mut self) {
-        let _ = self.guard.kill();
+        let _ = self.supervisor.kill();
         let mut descendants = Descendants::default();
         let command = self.group;
         loop {
@@ -237,9 +236,9 @@ impl Running<'_> {
                 }
             });
             let again = match left {
-                Left::Nobody => return,
+                Left::None => return,
                 Left::Some => Duration::from_millis(5),
-                Left::Untouchable => Duration::from_secs(1),
+                Left::OtherUser => Duration::from_secs(1),
             };
             tokio::time::sleep(again).await;
         }
@@ -247,30 +246,30 @@ impl Running<'_> {
 
     async fn finish(mut self) -> Result<ExitCode> {
         let had_terminal = self.terminal.take();
-        let _ = self.guard.wait();
-        if self.unguarded && !self.lost {
-            self.report.say("the guard of the command died, and all of it was ended");
+        let _ = self.supervisor.wait();
+        if self.unsupervised && !self.lost {
+            self.report.write("the supervisor was killed, so the command was killed too");
         }
         let unknown = if self.lost { exit::LOST } else { exit::INTERNAL };
         let (code, signal) = self.ended.unwrap_or((i32::from(unknown), None));
         self.report.ended(code, signal);
-        if !self.gone && leave(&mut self.hold).await {
+        if !self.session_over && leave(&mut self.hold).await {
             self.report.released();
         } else if !self.lost {
-            self.report.say("the lock could not be released; its lease will free it");
+            self.report.write("the lock could not be released; it is free when its lease expires");
         }
-        // Also if that was to be ignored: the command's own code means that all was well.
+        // Even with --on-lost ignore: the command's own code would mean that the lock was held.
         if self.lost {
             return Ok(ExitCode::from(exit::LOST));
         }
-        if self.unguarded {
+        if self.unsupervised {
             return Ok(ExitCode::from(exit::INTERNAL));
         }
         Ok(match signal {
             Some(signal) => {
                 if had_terminal && [Signal::SIGINT as i32, Signal::SIGQUIT as i32].contains(&signal)
                 {
-                    terminal::tell_others(signal);
+                    terminal::signal_others(signal);
                 }
                 signals::end(signal)
             }
@@ -278,9 +277,9 @@ impl Running<'_> {
         })
     }
 
-    fn send(&self, message: ToGuard) {
-        // If the guard is gone, the next read says so. If it is stopped and reads nothing, this
-        // must not wait for it: the time comes when we have to act in its place.
+    fn send(&self, message: ToSupervisor) {
+        // If the supervisor was killed, the next read reports it. If it is stopped and reads
+        // nothing, this must not block: at the end of the lease we have to kill the command.
         let _ = rustix::io::write(&self.control, &message.record());
     }
 }

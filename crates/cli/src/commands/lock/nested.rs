@@ -1,42 +1,43 @@
-//! A lock within itself would wait for ever, so it is refused at once.
+//! A nested lock of the same name would wait forever, so it is refused at once.
 //!
-//! What a command's ancestors hold is in its environment: where and which, in hexadecimal so that
-//! any name fits, and after each the token. A process may outlive the lock that it was started
-//! under, and the same node has many addresses: so what is held is asked, by name and token, where
-//! the lock is wanted.
+//! The locks that a command's ancestors hold are in its environment: endpoint and name, in
+//! hexadecimal so that any name fits, and after each its fencing token. A process may outlive the
+//! lock that it was started under, and one node has many addresses: so the node of the new lock is
+//! queried whether the name is held with that fencing token.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use mutua_service::proto::v1::{VerifyRequest, locks_client::LocksClient};
+use mutua_client::proto::v1::{VerifyRequest, locks_client::LocksClient};
 use tonic::transport::Channel;
 
 use super::Plan;
-use crate::{exit::usage, local::Place};
+use crate::exit::usage;
 
-/// The variable.
+/// The environment variable.
 const HELD: &str = "MUTUA_HELD";
-/// What a token begins with; nothing in hexadecimal does.
+/// The prefix of a fencing token; not a hexadecimal digit.
 const TOKEN: char = 't';
-/// How long the node may take to say whether it is held.
+/// How long the node may take to answer whether the lock is held.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What an ancestor held when it started us. The token is none if a version without has told.
+/// A lock that an ancestor held when it started us. A version of mutua without fencing tokens
+/// leaves the token out.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Held {
-    place: String,
+    endpoint: String,
     name: Vec<u8>,
     token: Option<u64>,
 }
 
 /// Refuses a name that an ancestor holds.
 pub(super) async fn check(plan: &Plan, node: &Channel) -> Result<()> {
-    let here = place(plan)?;
+    let here = plan.target.endpoint();
     for held in read(&environment_now()) {
         if held.name == plan.name.as_bytes() && is_held(&held, &here, node).await {
             return Err(usage(format!(
-                "`{}` is held already by the command that this one runs in, which waits for this \
-                 one: it would never be free",
+                "`{}` is already held by the command that this one runs in: waiting for it would \
+                 deadlock",
                 plan.name
             )));
         }
@@ -44,11 +45,11 @@ pub(super) async fn check(plan: &Plan, node: &Channel) -> Result<()> {
     Ok(())
 }
 
-/// If nobody can say, it is taken to be held where it was.
+/// If the node does not answer, the lock counts as held at its endpoint.
 async fn is_held(held: &Held, here: &str, node: &Channel) -> bool {
-    let same = held.place == here;
-    let Some(fence) = held.token else { return same };
-    let request = VerifyRequest { name: held.name.clone(), fence };
+    let same = held.endpoint == here;
+    let Some(fencing_token) = held.token else { return same };
+    let request = VerifyRequest { name: held.name.clone(), fencing_token };
     let mut client = LocksClient::new(node.clone());
     match tokio::time::timeout(PATIENCE, client.verify(request)).await {
         Ok(Ok(response)) => response.into_inner().current,
@@ -56,27 +57,20 @@ async fn is_held(held: &Held, here: &str, node: &Channel) -> bool {
     }
 }
 
-/// What the command is told.
-pub(super) fn environment(plan: &Plan, token: u64) -> Result<(&'static str, String)> {
-    let whole = format!("{}\n{}", place(plan)?, plan.name);
+/// The variable for the command.
+pub(super) fn environment(plan: &Plan, token: u64) -> (&'static str, String) {
+    let whole = format!("{}\n{}", plan.target.endpoint(), plan.name);
     let whole: String = whole.bytes().map(|byte| format!("{byte:02x}")).collect();
     let own = format!("{whole}:{TOKEN}{token}");
     let held = environment_now();
-    Ok((HELD, if held.is_empty() { own } else { format!("{held}:{own}") }))
+    (HELD, if held.is_empty() { own } else { format!("{held}:{own}") })
 }
 
 fn environment_now() -> String {
     std::env::var(HELD).unwrap_or_default()
 }
 
-fn place(plan: &Plan) -> Result<String> {
-    match &plan.endpoint {
-        Some(endpoint) => Ok(endpoint.clone()),
-        None => Ok(Place::find()?.endpoint()),
-    }
-}
-
-/// What is no such thing is left out.
+/// Parses the variable; malformed parts are skipped.
 fn read(text: &str) -> Vec<Held> {
     let mut all: Vec<Held> = Vec::new();
     for word in text.split(':') {
@@ -84,8 +78,8 @@ fn read(text: &str) -> Vec<Held> {
             if let Some(last) = all.last_mut() {
                 last.token = token.parse().ok();
             }
-        } else if let Some((place, name)) = bytes(word).as_deref().and_then(split) {
-            all.push(Held { place, name, token: None });
+        } else if let Some((endpoint, name)) = bytes(word).as_deref().and_then(split) {
+            all.push(Held { endpoint, name, token: None });
         }
     }
     all
@@ -97,7 +91,7 @@ fn bytes(hexadecimal: &str) -> Option<Vec<u8>> {
     pairs.map(byte).collect()
 }
 
-/// No place has the end of a line in it; a name may.
+/// An endpoint contains no newline; a name may.
 fn split(whole: &[u8]) -> Option<(String, Vec<u8>)> {
     let end = whole.iter().position(|&byte| byte == b'\n')?;
     Some((String::from_utf8(whole[..end].to_vec()).ok()?, whole[end + 1..].to_vec()))
@@ -108,12 +102,12 @@ mod tests {
     use super::{Held, read};
 
     #[test]
-    fn what_is_held_is_read_with_and_without_tokens() {
+    fn held_locks_are_parsed_with_and_without_fencing_tokens() {
         let hexadecimal =
             |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
         let (one, two) = (hexadecimal("unix:/s\nx"), hexadecimal("h:1\na\nb"));
-        let held = |place: &str, name: &str, token| Held {
-            place: place.to_owned(),
+        let held = |endpoint: &str, name: &str, token| Held {
+            endpoint: endpoint.to_owned(),
             name: name.into(),
             token,
         };

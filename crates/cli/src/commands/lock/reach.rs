@@ -1,84 +1,108 @@
-//! Reaching whoever grants the lock.
+//! Connecting to the node that grants the lock.
 
 use std::{
     path::PathBuf,
     sync::{Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Result;
-use mutua_service::client::{Connector, Kind, connect, kind};
+use mutua_client::{ConnectError, Connector, Kind};
 use tonic::transport::Channel;
 
-use super::{Plan, nested};
+use super::{Plan, Report, nested};
 use crate::{
-    exit,
-    local::{Place, connect_or_start},
+    exit::{self, Coded},
+    local::Target,
 };
 
-/// How long somebody elsewhere may take to answer, at least and at most.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
-/// How long to wait before a node is started again that did not start.
+/// How long a node may take to answer at least, however short the wait.
+pub(super) const ANSWER: Duration = Duration::from_secs(1);
+/// How long connecting to a node is retried without -w.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The time between two attempts to connect.
+const LOOK: Duration = Duration::from_millis(100);
+/// The time before a node that did not start is started again.
 const AGAIN: Duration = Duration::from_millis(500);
 
 pub(super) struct Reached {
-    /// How to reach it; the first time it is reached already.
+    /// Connects to the node; the first connection exists already.
     pub(super) connector: Connector,
     pub(super) kind: Kind,
-    /// The socket, if the node is on this machine: it may lose its directory.
-    pub(super) place: Option<PathBuf>,
+    /// The socket, if the node is on this machine: its directory may be removed.
+    pub(super) socket: Option<PathBuf>,
 }
 
-pub(super) async fn reach(plan: &Plan) -> Result<Reached> {
-    match &plan.endpoint {
-        Some(endpoint) => {
-            let (least, most) = PATIENCE;
-            let limit = plan.wait.filter(|wait| !wait.is_zero()).unwrap_or(most);
-            let elsewhere = tokio::time::timeout(limit.clamp(least, most), elsewhere(endpoint));
-            let (first, kind) = elsewhere
-                .await
-                .map_err(|_| exit::unavailable(format!("{endpoint} does not answer")))??;
-            nested::check(plan, &first).await?;
-            let place = endpoint.strip_prefix("unix:").map(PathBuf::from);
-            let endpoint = endpoint.clone();
-            let connector = after(first, move || {
-                let endpoint = endpoint.clone();
-                async move { connect(&endpoint).await.map_err(|error| error.to_string()) }
-            });
-            Ok(Reached { connector, kind, place })
+pub(super) async fn reach(plan: &Plan, report: &mut Report) -> Result<Reached> {
+    let mut search = Search::new(plan, report);
+    let (first, kind) = loop {
+        match plan.target.open(search.left()).await {
+            Ok(found) => break found,
+            // This user's node cannot be started: the next attempt would fail too.
+            Err(error) if plan.target.is_started_here() => return Err(error),
+            Err(error) => search.again(error).await?,
         }
-        None => {
-            let place = Place::find()?;
-            let first = connect_or_start(&place).await?;
-            nested::check(plan, &first).await?;
-            let socket = Some(place.socket.clone());
-            let connector = after(first, move || {
-                let place = place.clone();
-                async move { again(&place).await }
-            });
-            Ok(Reached { connector, kind: Kind::Mutua, place: socket })
+    };
+    nested::check(plan, &first).await?;
+    let target = plan.target.clone();
+    // A node that is connected to later must have the required scope too.
+    let connector = after(first, move || {
+        let target = target.clone();
+        async move { again(&target).await }
+    });
+    Ok(Reached { connector, kind, socket: plan.target.socket() })
+}
+
+/// The search for a node, which is part of the wait.
+struct Search<'a> {
+    report: &'a mut Report,
+    begun: Instant,
+    /// How long to retry.
+    limit: Duration,
+    noted: bool,
+}
+
+impl<'a> Search<'a> {
+    fn new(plan: &Plan, report: &'a mut Report) -> Self {
+        let limit = plan.wait.unwrap_or(PATIENCE);
+        Self { report, begun: Instant::now(), limit, noted: false }
+    }
+
+    /// How long a node may take to answer now.
+    fn left(&self) -> Duration {
+        self.limit.max(ANSWER).saturating_sub(self.begun.elapsed())
+    }
+
+    /// Waits before the next attempt, or fails if there is none: the time is over, or the next one
+    /// would fail in the same way.
+    async fn again(&mut self, error: anyhow::Error) -> Result<()> {
+        let code = error.downcast_ref().map(|Coded(code, _)| *code);
+        let over = self.begun.elapsed() + LOOK > self.limit;
+        if over || code != Some(exit::UNAVAILABLE) {
+            return Err(error);
         }
+        if !std::mem::replace(&mut self.noted, true) {
+            self.report.note(&format!("waiting for the node: {error:#}"));
+        }
+        tokio::time::sleep(LOOK).await;
+        Ok(())
     }
 }
 
-async fn elsewhere(endpoint: &str) -> Result<(Channel, Kind)> {
-    let first = connect(endpoint).await.map_err(|error| exit::not_connected(&error))?;
-    let kind = kind(first.clone()).await.map_err(exit::unavailable)?;
-    Ok((first, kind))
-}
-
-async fn again(place: &Place) -> Result<Channel, String> {
-    let connected = connect_or_start(place).await;
-    if connected.is_err() {
+async fn again(target: &Target) -> Result<Channel, ConnectError> {
+    let opened = target.open(PATIENCE).await;
+    if opened.is_err() {
         tokio::time::sleep(AGAIN).await;
     }
-    connected.map_err(|error| format!("{error:#}"))
+    opened
+        .map(|(channel, _)| channel)
+        .map_err(|error| ConnectError::Unreachable(format!("{error:#}")))
 }
 
-/// Gives out the first connection first.
+/// Returns the first connection first.
 fn after<F>(first: Channel, next: impl Fn() -> F + Send + 'static) -> Connector
 where
-    F: Future<Output = Result<Channel, String>> + Send + 'static,
+    F: Future<Output = Result<Channel, ConnectError>> + Send + 'static,
 {
     let first = Mutex::new(Some(first));
     Box::new(move || match first.lock().unwrap_or_else(PoisonError::into_inner).take() {

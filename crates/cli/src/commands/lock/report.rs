@@ -1,4 +1,4 @@
-//! Telling the user, and programs, what happens.
+//! Reporting what happens, to people and to programs.
 
 use std::{
     fs::File,
@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-use mutua_service::proto::v1;
+use mutua_client::{Scope, proto::v1};
 use rustix::{
     fs::OFlags,
     process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open},
@@ -17,20 +17,24 @@ use serde_json::{Value, json};
 
 use super::Plan;
 use crate::{
-    commands::locks::{ago, entry_json, of_another_version, plain, token_json, who},
+    commands::locks::{
+        ago, entry_json, fencing_token_json, holder_text, of_another_version, plain,
+    },
     exit::usage,
 };
 
-/// Says things where they are wanted.
+/// Writes events to standard error, and as JSON to the status descriptor.
 pub(super) struct Report {
     name: String,
+    scope: Scope,
     status: Option<File>,
     json: bool,
     verbose: bool,
     quiet: bool,
-    /// Whether somebody watches, who wants to know whom they wait for.
-    watched: bool,
-    stopped: bool,
+    /// Whether standard error is a terminal: then a wait is reported.
+    interactive: bool,
+    /// Whether a suspension of grants was reported.
+    suspended: bool,
 }
 
 impl Report {
@@ -38,59 +42,72 @@ impl Report {
         let status = plan.status_fd.map(open).transpose()?;
         Ok(Self {
             name: plan.name.clone(),
+            scope: Scope::default(),
             status,
             json: plan.json,
             verbose: plan.verbose,
             quiet: plan.quiet,
-            watched: std::io::stderr().is_terminal(),
-            stopped: false,
+            interactive: std::io::stderr().is_terminal(),
+            suspended: false,
         })
     }
 
     pub(super) fn version(&mut self, version: &str) {
         let text = of_another_version(version).filter(|_| version != "etcd" && !self.quiet);
         if let Some(text) = text {
-            self.say(&text);
+            self.write(&text);
         }
+    }
+
+    /// All events from now on are about a lock of this scope.
+    pub(super) fn scope(&mut self, scope: &Scope) {
+        self.scope = scope.clone();
     }
 
     pub(super) fn waiting(&mut self, waiting: &v1::Waiting) {
         let holder = waiting.holder.as_ref();
         self.event(json!({
-            "event": "waiting", "name": self.name, "before": waiting.place,
-            "elsewhere": waiting.elsewhere, "holder": holder.map(entry_json),
-            "stopped": waiting.stopped,
+            "event": "waiting", "name": self.name, "ahead": waiting.position,
+            "waiting_at_other_nodes": waiting.waiting_at_peers, "holder": holder.map(entry_json),
+            "suspended": waiting.suspended, "scope": self.scope.word(),
+            "cluster": self.scope.cluster(),
         }));
-        if !waiting.stopped.is_empty() && !self.quiet {
-            self.stopped = true;
-            return self.say(&format!("waiting for {}: {}", self.name, waiting.stopped));
+        if !waiting.suspended.is_empty() && !self.quiet {
+            self.suspended = true;
+            let (name, why) = (&self.name, &waiting.suspended);
+            return self.write(&format!("waiting for {name}: grants are suspended: {why}"));
         }
-        if self.json || !(self.verbose || (self.watched && !self.quiet)) {
+        if self.json || !(self.verbose || (self.interactive && !self.quiet)) {
             return;
         }
-        let inside = match holder {
-            Some(holder) => format!("inside is {} since {}", who(holder), ago(holder.for_ms)),
-            None => "nobody is inside yet".to_owned(),
+        let held = match holder {
+            Some(holder) => format!("held by {} for {}", holder_text(holder), ago(holder.for_ms)),
+            None => "not held yet".to_owned(),
         };
-        let line = match waiting.place {
-            0 => "next in line".to_owned(),
-            before => format!("{before} before us"),
+        let position = match waiting.position {
+            0 => "you are next".to_owned(),
+            ahead => format!("{ahead} ahead of you"),
         };
-        let line = match waiting.elsewhere {
-            0 => line,
-            1 => format!("{line} at this node, 1 waits at another"),
-            others => format!("{line} at this node, {others} wait at others"),
+        let position = match waiting.waiting_at_peers {
+            0 => position,
+            1 => format!("{position} at this node, 1 waiting at another"),
+            others => format!("{position} at this node, {others} waiting at others"),
         };
-        self.say(&format!("waiting for {}: {inside}; {line}", self.name));
+        self.write(&format!("waiting for {}: {held}; {position}", self.name));
     }
 
     pub(super) fn acquired(&mut self, fence: u64, waited: Duration) {
         let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         self.event(json!({
-            "event": "acquired", "name": self.name, "token": token_json(fence), "waited_ms": waited,
+            "event": "acquired", "name": self.name, "fencing_token": fencing_token_json(fence),
+            "waited_ms": waited,
+            "scope": self.scope.word(), "cluster": self.scope.cluster(),
         }));
-        if (self.verbose || self.stopped) && !self.json {
-            self.say(&format!("{} acquired after {}, token {fence}", self.name, ago(waited)));
+        if (self.verbose || self.suspended) && !self.json {
+            let (name, waited, scope) = (&self.name, ago(waited), &self.scope);
+            self.write(&format!(
+                "{name} acquired after {waited}, fencing token {fence}, scope {scope}"
+            ));
         }
     }
 
@@ -99,20 +116,25 @@ impl Report {
         self.event(json!({
             "event": "not-acquired", "name": self.name, "reason": refused.text,
             "holder": holder.map(entry_json),
+            "scope": self.scope.word(), "cluster": self.scope.cluster(),
         }));
         let busy = matches!(refused.reason(), v1::Reason::Busy | v1::Reason::Timeout);
         if self.json || (busy && !self.verbose) {
             return;
         }
-        let inside = holder.map(|holder| format!("; inside is {}", who(holder)));
-        let inside = inside.unwrap_or_default();
-        self.say(&format!("{} not acquired: {}{inside}", self.name, refused.text));
+        let held = holder.map(|holder| format!("held by {}", holder_text(holder)));
+        let why = match (held, refused.reason()) {
+            (None, _) => refused.text.clone(),
+            (Some(held), v1::Reason::Busy) => held,
+            (Some(held), _) => format!("{}; {held}", refused.text),
+        };
+        self.write(&format!("{} not acquired: {why}", self.name));
     }
 
     pub(super) fn lost(&mut self, name: &str, why: &str) {
         self.event(json!({ "event": "lost", "name": name, "reason": why }));
         if !self.json {
-            self.say(&format!("{name} is lost: {why}"));
+            self.write(&format!("{name} is lost: {why}"));
         }
     }
 
@@ -123,23 +145,32 @@ impl Report {
     pub(super) fn released(&mut self) {
         self.event(json!({ "event": "released", "name": self.name }));
         if self.verbose && !self.json {
-            self.say(&format!("{} released", self.name));
+            self.write(&format!("{} released", self.name));
         }
     }
 
     pub(super) fn note(&mut self, text: &str) {
         if !self.quiet {
-            self.say(text);
+            self.write(text);
         }
     }
 
-    pub(super) fn say(&self, text: &str) {
+    pub(super) fn write(&self, text: &str) {
         if self.json {
             eprintln!("{}", json!({ "event": "note", "text": text }));
         } else {
-            // Names, owners, commands and reasons are others' words.
+            // Names, owners, commands and reasons come from other users.
             eprintln!("mutua: {}", plain(text));
         }
+    }
+
+    /// The descriptor that events are written to.
+    pub(super) fn status(&self) -> Option<i32> {
+        self.status.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    pub(super) fn close_status(&mut self) {
+        self.status = None;
     }
 
     fn event(&mut self, event: Value) {
@@ -147,13 +178,13 @@ impl Report {
             eprintln!("{event}");
         }
         if let Some(status) = &mut self.status {
-            // Whoever wanted to know may be gone.
+            // The reader may have exited.
             let _ = writeln!(status, "{event}");
         }
     }
 }
 
-/// A descriptor of ours by its number.
+/// Opens one of our descriptors by its number.
 fn open(number: u32) -> Result<File> {
     let wrong = |why: &str| {
         usage(format!("--status-fd {number} is not open for writing: {why}; 3>FILE opens 3"))
@@ -161,18 +192,18 @@ fn open(number: u32) -> Result<File> {
     let file = duplicate(number).map_err(|error| wrong(&error.to_string()))?;
     let mode = rustix::fs::fcntl_getfl(&file)? & OFlags::RWMODE;
     if mode == OFlags::RDONLY {
-        return Err(wrong("it is for reading only"));
+        return Err(wrong("it is open for reading only"));
     }
-    // The command does not get it: whoever reads it would wait for all that the command starts.
-    // Standard output and error stay.
+    // The command does not inherit it: its reader would wait for every process that the command
+    // starts. Standard output and error stay open.
     if let Some(number) = i32::try_from(number).ok().filter(|&number| number > 2) {
         nix::unistd::close(number)?;
     }
     Ok(file)
 }
 
-/// A duplicate, so that it is the very same, be it a file, a pipe or a socket.
-fn duplicate(number: u32) -> rustix::io::Result<File> {
+/// Duplicates a descriptor: the same open file description, of a file, a pipe or a socket.
+pub(super) fn duplicate(number: u32) -> rustix::io::Result<File> {
     let number = i32::try_from(number).map_err(|_| rustix::io::Errno::BADF)?;
     let process = pidfd_open(getpid(), PidfdFlags::empty())?;
     if process.as_raw_fd() == number {

@@ -1,9 +1,9 @@
 //! Handing the terminal to the command and back.
 //!
 //! The command has a process group of its own, so that all of it can be signalled; only the group
-//! that has the terminal may read from it, and hears Ctrl-C. If we are alone in ours, the command
-//! gets the terminal at once. If not (a pipeline, a script), it gets it when it asks, by being
-//! stopped: a pager beside us may want it as well.
+//! that has the terminal may read from it, and receives Ctrl-C. If we are alone in ours, the
+//! command gets the terminal at once. If not (a pipeline, a script), it gets it when it is stopped
+//! because it tried to read: a pager beside us may need the terminal as well.
 
 use std::os::fd::OwnedFd;
 
@@ -14,7 +14,7 @@ use rustix::{
     termios::{tcgetpgrp, tcsetpgrp},
 };
 
-use crate::guard::{members, signal_group};
+use crate::supervisor::{members, signal_group};
 
 type Number = rustix::process::Signal;
 
@@ -23,20 +23,20 @@ pub(super) struct Terminal {
     terminal: Option<OwnedFd>,
     /// The process group that we gave it to.
     given: Option<Pid>,
-    /// The process group that is stopped because we could not give it.
-    asks: Option<Pid>,
+    /// The process group that is stopped because we could not give it the terminal.
+    requested: Option<Pid>,
 }
 
 impl Terminal {
     pub(super) fn new() -> Self {
-        // Standard input may be something else, and the command ask for a password all the same.
+        // Standard input may be a file while the command reads a password from the terminal.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
         let terminal = rustix::fs::open("/dev/tty", flags, Mode::empty()).ok();
         if terminal.is_some() {
-            // Whoever takes the terminal back does not have it, and would be stopped.
+            // Taking the terminal back from the background would stop this process.
             let _ = SigSet::from_iter([Signal::SIGTTOU]).thread_block();
         }
-        Self { terminal, given: None, asks: None }
+        Self { terminal, given: None, requested: None }
     }
 
     /// The command has started.
@@ -47,20 +47,20 @@ impl Terminal {
     }
 
     /// Whether the command waits until we have the terminal.
-    pub(super) fn is_asked(&self) -> bool {
-        self.asks.is_some()
+    pub(super) fn is_requested(&self) -> bool {
+        self.requested.is_some()
     }
 
-    /// Gives it to who asked, if we have it by now.
+    /// Gives the terminal to the group that requested it, if we have it by now.
     pub(super) fn answer(&mut self) {
-        if let Some(group) = self.asks.take()
+        if let Some(group) = self.requested.take()
             && !self.give(group)
         {
-            self.asks = Some(group);
+            self.requested = Some(group);
         }
     }
 
-    /// Takes it back. Says whether the command had it.
+    /// Takes it back. Returns whether the command had it.
     pub(super) fn take(&mut self) -> bool {
         let given = self.given.take();
         if let (Some(group), Some(terminal)) = (given, &self.terminal)
@@ -74,22 +74,22 @@ impl Terminal {
         given.is_some()
     }
 
-    /// The command was stopped: it wants the terminal, or somebody there wants it to stop.
+    /// The command was stopped: it needs the terminal, or the user stopped it.
     pub(super) fn stopped(&mut self, group: Pid, signal: i32) {
         if [Signal::SIGTTIN as i32, Signal::SIGTTOU as i32].contains(&signal) {
             if self.has(group) {
                 // It was given meanwhile.
                 signal_group(group, Number::CONT);
             } else if self.terminal.is_some() && !self.give(group) {
-                self.asks = Some(group);
+                self.requested = Some(group);
             }
         } else if self.given.is_some() || self.is_ours() {
             self.stop_with(group);
         }
     }
 
-    /// We stop too, for the shell to see. The guard does not: it ends the command in time if nobody
-    /// lets us go on.
+    /// We stop too, so that the shell notices. The supervisor does not: it kills the command in
+    /// time if we are not continued.
     fn stop_with(&mut self, group: Pid) {
         let had = self.take();
         for other in others().filter(|_| had) {
@@ -103,7 +103,7 @@ impl Terminal {
         }
     }
 
-    /// Gives it to a process group, if it is ours to give, and lets that go on.
+    /// Gives it to a process group, if we have it, and continues that group.
     fn give(&mut self, group: Pid) -> bool {
         let Some(terminal) = self.terminal.as_ref().filter(|_| self.is_ours()) else {
             return false;
@@ -126,8 +126,8 @@ impl Terminal {
     }
 }
 
-/// Tells all others in our process group what the terminal told only the command.
-pub(super) fn tell_others(signal: i32) {
+/// Sends the other processes of our group the signal that the terminal sent only to the command.
+pub(super) fn signal_others(signal: i32) {
     if let Some(signal) = Number::from_named_raw(signal) {
         for other in others() {
             let _ = kill_process(other, signal);
@@ -139,7 +139,7 @@ fn others() -> impl Iterator<Item = Pid> {
     own_group().into_iter().flat_map(members).filter(|&pid| pid != getpid())
 }
 
-/// Our process group, if it has a number: not if its leader is outside of our namespace.
+/// Our process group, if it has a number: not if its leader is in another namespace.
 fn own_group() -> Option<Pid> {
     Pid::from_raw(nix::unistd::getpgrp().as_raw())
 }

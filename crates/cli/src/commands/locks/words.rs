@@ -1,40 +1,49 @@
-//! Locks, and who is at them, in words and as JSON.
+//! Locks with their holders and waiters, as text and as JSON.
 
 use std::time::Duration;
 
-use mutua_service::proto::v1;
+use mutua_client::{Scope, proto::v1};
 use serde_json::{Value, json};
 
-/// Many locks.
-pub(super) fn print_table(locks: &[v1::Lock]) {
+/// Prints one row per lock.
+pub(super) fn print_table(locks: &[v1::Lock], scope: &Scope) {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(["NAME", "INSIDE", "SINCE", "TOKEN", "WAITING", "ALGORITHM"]);
+    table.set_header([
+        "NAME",
+        "HOLDER",
+        "HELD FOR",
+        "FENCING TOKEN",
+        "WAITING",
+        "ALGORITHM",
+        "SCOPE",
+    ]);
     for lock in locks {
         let holder = lock.holder.as_ref();
         table.add_row([
             plain(&name(lock)),
-            holder.map_or_else(|| nobody(&lock.unanswered).to_owned(), who),
+            holder.map_or_else(|| no_holder(lock, "-").to_owned(), holder_text),
             holder.map(|holder| ago(holder.for_ms)).unwrap_or_default(),
-            holder.map(|holder| holder.fence.to_string()).unwrap_or_default(),
+            holder.map(|holder| holder.fencing_token.to_string()).unwrap_or_default(),
             (lock.waiting.len() + lock.left_out as usize).to_string(),
             lock.algorithm.clone(),
+            plain(&scope.to_string()),
         ]);
     }
     println!("{table}");
 }
 
-/// One lock, with everybody who waits.
+/// One lock with its holder and all waiters.
 pub(super) fn text(lock: &v1::Lock) -> String {
     let name = plain(&name(lock));
     let mut lines = vec![match &lock.holder {
         Some(holder) => format!(
-            "{name}: inside is {} since {}, token {}",
-            who(holder),
+            "{name}: held by {} for {}, fencing token {}",
+            holder_text(holder),
             ago(holder.for_ms),
-            holder.fence
+            holder.fencing_token
         ),
-        None => format!("{name}: {} is inside", nobody(&lock.unanswered)),
+        None => format!("{name}: {}", no_holder(lock, "not held")),
     }];
     let groups: Vec<_> = lock.waiting.chunk_by(|one, other| one.node == other.node).collect();
     for group in &groups {
@@ -42,8 +51,8 @@ pub(super) fn text(lock: &v1::Lock) -> String {
             "" => "  waiting, in order of arrival:".to_owned(),
             node => format!("  waiting at node {node}, in order of arrival:"),
         });
-        for (place, waiter) in group.iter().enumerate() {
-            lines.push(format!("  {}. {} for {}", place + 1, client(waiter), ago(waiter.for_ms)));
+        for (position, waiter) in (1..).zip(*group) {
+            lines.push(format!("  {position}. {} for {}", client(waiter), ago(waiter.for_ms)));
         }
     }
     if lock.left_out > 0 {
@@ -51,8 +60,8 @@ pub(super) fn text(lock: &v1::Lock) -> String {
     }
     lines.push(match (&*lock.algorithm, groups.len()) {
         ("", _) => return finish(lines, lock),
-        (algorithm, 0 | 1) => format!("  algorithm between nodes: {algorithm}"),
-        (algorithm, _) => format!("  between nodes, in the order of {algorithm}"),
+        (algorithm, 0 | 1) => format!("  algorithm: {algorithm}"),
+        (algorithm, _) => format!("  algorithm between nodes: {algorithm}"),
     });
     finish(lines, lock)
 }
@@ -62,23 +71,22 @@ fn finish(mut lines: Vec<String>, lock: &v1::Lock) -> String {
     lines.join("\n")
 }
 
-/// What to say of members that did not answer.
+/// The notice about members that did not answer.
 pub(super) fn missing(unanswered: &[String]) -> Option<String> {
     match unanswered {
         [] => None,
-        [one] => Some(format!("{one} did not answer, so its clients are missing here")),
-        names => {
-            Some(format!("{} did not answer, so their clients are missing here", names.join(", ")))
-        }
+        [one] => Some(format!("{one} did not answer; its clients are not shown")),
+        names => Some(format!("{} did not answer; their clients are not shown", names.join(", "))),
     }
 }
 
-fn nobody(unanswered: &[String]) -> &'static str {
-    if unanswered.is_empty() { "nobody" } else { "nobody known" }
+/// What is shown instead of a holder: while a member has not answered, its client may be one.
+fn no_holder(lock: &v1::Lock, free: &'static str) -> &'static str {
+    if lock.unanswered.is_empty() { free } else { "holder unknown" }
 }
 
-/// Somebody in a few words, and where.
-pub(crate) fn who(entry: &v1::Entry) -> String {
+/// A client that holds or waits, and its node.
+pub(crate) fn holder_text(entry: &v1::Entry) -> String {
     match &*entry.node {
         "" => client(entry),
         node => format!("{} at node {node}", client(entry)),
@@ -97,20 +105,20 @@ fn client(entry: &v1::Entry) -> String {
     plain(&words)
 }
 
-/// A lock's name as it was given; if it is no UTF-8, which only programs can give, escaped.
+/// A lock's name as it was given; escaped if it is not UTF-8, which only programs can give.
 fn name(lock: &v1::Lock) -> String {
     let escaped = |_| lock.name.escape_ascii().to_string();
     std::str::from_utf8(&lock.name).map(str::to_owned).unwrap_or_else(escaped)
 }
 
-/// Somebody's words on one line, with nothing in them that a terminal would obey.
+/// Text of other users on one line, without anything that a terminal would interpret.
 pub(crate) fn plain(words: &str) -> String {
     let mut text = String::with_capacity(words.len());
     for letter in words.chars() {
-        // Signs that turn the direction of writing make one thing look like another.
-        let turns = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
+        // Characters that reverse the direction of writing can disguise text.
+        let reverses = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
             || matches!(letter, '\u{2066}'..='\u{2069}');
-        match letter.is_control() || turns {
+        match letter.is_control() || reverses {
             true => text.extend(letter.escape_default()),
             false => text.push(letter),
         }
@@ -118,7 +126,7 @@ pub(crate) fn plain(words: &str) -> String {
     text
 }
 
-/// A time as people say it.
+/// A duration for people.
 pub(crate) fn ago(millis: u64) -> String {
     let time = Duration::from_millis(millis);
     match time.as_secs() {
@@ -130,7 +138,7 @@ pub(crate) fn ago(millis: u64) -> String {
 }
 
 /// A lock as JSON.
-pub(super) fn as_json(lock: &v1::Lock) -> Value {
+pub(super) fn as_json(lock: &v1::Lock, scope: &Scope) -> Value {
     json!({
         "name": name(lock),
         "holder": lock.holder.as_ref().map(entry_json),
@@ -138,15 +146,17 @@ pub(super) fn as_json(lock: &v1::Lock) -> Value {
         "waiting_left_out": lock.left_out,
         "algorithm": lock.algorithm,
         "unanswered": lock.unanswered,
+        "scope": scope.word(),
+        "cluster": scope.cluster(),
     })
 }
 
-/// A token as JSON: a text, since many readers of JSON have numbers of 53 bits only.
-pub(crate) fn token_json(token: u64) -> Value {
+/// A fencing token as JSON: a string, since many JSON readers have numbers of 53 bits only.
+pub(crate) fn fencing_token_json(token: u64) -> Value {
     token.to_string().into()
 }
 
-/// Somebody as JSON.
+/// A client that holds or waits, as JSON.
 pub(crate) fn entry_json(entry: &v1::Entry) -> Value {
     let client = entry.client.clone().unwrap_or_default();
     json!({
@@ -155,34 +165,40 @@ pub(crate) fn entry_json(entry: &v1::Entry) -> Value {
         "pid": client.pid,
         "command": client.command,
         "for_ms": entry.for_ms,
-        "token": (entry.fence > 0).then(|| token_json(entry.fence)),
+        "fencing_token": (entry.fencing_token > 0).then(|| fencing_token_json(entry.fencing_token)),
         "node": entry.node,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ago, as_json, plain, text, v1};
+    use super::{Scope, ago, as_json, plain, text, v1};
 
     #[test]
-    fn others_words_are_one_line_and_nothing_that_a_terminal_obeys() {
+    fn text_of_other_users_is_one_line_that_a_terminal_does_not_interpret() {
         assert_eq!(plain("köln `a\\b`"), "köln `a\\b`");
         assert_eq!(plain("a\nb\t\u{1b}[2J\u{202e}"), "a\\nb\\t\\u{1b}[2J\\u{202e}");
         let mut lock = v1::Lock { name: "köln\n\"".into(), ..Default::default() };
-        assert_eq!(as_json(&lock)["name"], "köln\n\"");
-        assert_eq!(text(&lock), "köln\\n\": nobody is inside");
+        assert_eq!(as_json(&lock, &Scope::Local)["name"], "köln\n\"");
+        assert_eq!(text(&lock), "köln\\n\": not held");
         lock.name = b"\xff".to_vec();
-        assert_eq!(as_json(&lock)["name"], "\\xff");
+        assert_eq!(as_json(&lock, &Scope::Local)["name"], "\\xff");
     }
 
     fn entry(owner: &str, node: &str, fence: u64) -> v1::Entry {
         let client = v1::Client { owner: owner.to_owned(), ..Default::default() };
         let node = node.to_owned();
-        v1::Entry { client: Some(client), node, fence, for_ms: 2000, ..Default::default() }
+        v1::Entry {
+            client: Some(client),
+            node,
+            fencing_token: fence,
+            for_ms: 2000,
+            ..Default::default()
+        }
     }
 
     #[test]
-    fn who_waits_is_shown_node_by_node_and_each_line_by_arrival() {
+    fn waiters_are_shown_node_by_node_in_the_order_of_arrival() {
         let mut lock = v1::Lock {
             name: b"x".to_vec(),
             holder: Some(entry("ann", "a", 7)),
@@ -190,31 +206,31 @@ mod tests {
             algorithm: "maekawa".to_owned(),
             ..Default::default()
         };
-        let expected = "x: inside is ann at node a since 2 s, token 7\n  \
+        let expected = "x: held by ann at node a for 2 s, fencing token 7\n  \
                         waiting at node b, in order of arrival:\n  1. bob for 2 s\n  \
                         2. cid for 2 s\n  \
                         waiting at node c, in order of arrival:\n  1. dan for 2 s\n  \
-                        between nodes, in the order of maekawa";
+                        algorithm between nodes: maekawa";
         assert_eq!(text(&lock), expected);
         lock.holder = None;
         lock.waiting = vec![entry("bob", "", 0)];
-        let expected = "x: nobody is inside\n  waiting, in order of arrival:\n  \
-                        1. bob for 2 s\n  algorithm between nodes: maekawa";
+        let expected = "x: not held\n  waiting, in order of arrival:\n  \
+                        1. bob for 2 s\n  algorithm: maekawa";
         assert_eq!(text(&lock), expected);
     }
 
     #[test]
-    fn nobody_is_not_said_while_a_member_has_not_answered() {
+    fn a_lock_is_not_shown_as_free_while_a_member_has_not_answered() {
         let unanswered = vec!["b".to_owned(), "c".to_owned()];
         let lock = v1::Lock { name: b"x".to_vec(), unanswered, ..Default::default() };
-        let expected = "x: nobody known is inside\n  \
-                        b, c did not answer, so their clients are missing here";
+        let expected = "x: holder unknown\n  \
+                        b, c did not answer; their clients are not shown";
         assert_eq!(text(&lock), expected);
     }
 
     #[test]
-    fn times_are_told_as_people_say_them() {
-        let told = [999, 1000, 61_000, 3_720_000].map(ago);
-        assert_eq!(told, ["999 ms", "1 s", "1 min 1 s", "1 h 2 min"]);
+    fn durations_are_written_for_people() {
+        let texts = [999, 1000, 61_000, 3_720_000].map(ago);
+        assert_eq!(texts, ["999 ms", "1 s", "1 min 1 s", "1 h 2 min"]);
     }
 }

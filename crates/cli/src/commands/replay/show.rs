@@ -1,14 +1,15 @@
-//! What `mutua replay` prints.
+//! The output of `mutua replay`.
 
 use anyhow::{Context, Result};
 use mutua_algorithms::registry;
-use mutua_trace::{
-    EXAMPLES, SOURCES, Script, What, Writer, describe,
+use mutua_lab::{
+    EXAMPLES, SOURCES, Script,
     script::{Outcome, Played},
 };
+use mutua_trace::{What, Writer, describe};
 use serde_json::{Value, json};
 
-/// All examples, with where they are from and what they show.
+/// All examples, with their sources and what they show.
 pub(super) fn list() -> String {
     let mut text = String::new();
     let mut algorithm = String::new();
@@ -24,11 +25,11 @@ pub(super) fn list() -> String {
     for (short, title) in SOURCES {
         text += &format!("{short}: {title}\n");
     }
-    text + "\nPlay one: mutua replay NAME\n"
+    text + "\nReplay one: mutua replay NAME\n"
 }
 
-/// Text in lines that fit a page.
-fn wrapped(text: &str, indent: &str) -> String {
+/// Text wrapped into lines of at most 92 columns.
+pub(super) fn wrapped(text: &str, indent: &str) -> String {
     let mut lines = String::new();
     let mut line = indent.to_owned();
     for word in text.split_whitespace() {
@@ -41,7 +42,7 @@ fn wrapped(text: &str, indent: &str) -> String {
     lines + &format!("{}\n", line.trim_end())
 }
 
-/// The same for programs.
+/// The same as JSON.
 pub(super) fn list_json() -> Result<String> {
     let mut list = Vec::new();
     for example in EXAMPLES {
@@ -56,30 +57,30 @@ pub(super) fn list_json() -> Result<String> {
     Ok(serde_json::to_string_pretty(&list)? + "\n")
 }
 
-/// A script that was played, step by step.
+/// A script that was replayed, step by step.
 pub(super) fn play(script: &Script, played: &Played) -> String {
     let mut text = head(script, played);
     let begin = played.events.iter().take_while(|event| event.at == 0).count();
     text += &describe::trace(&played.header, &played.events[..begin]);
-    let mut saying = false;
+    let mut in_comment = false;
     for moment in &played.moments {
         text += &match &moment.outcome {
-            // A remark of several lines is set off as one.
-            Outcome::Said if saying => format!("{}\n", moment.text),
-            Outcome::Said => format!("\n{}\n", moment.text),
+            // A comment of several lines is one paragraph.
+            Outcome::Comment if in_comment => format!("{}\n", moment.text),
+            Outcome::Comment => format!("\n{}\n", moment.text),
             Outcome::Done(events) => {
                 describe::these(&played.header, &played.events[events.clone()])
             }
             Outcome::Held => format!("     ok  {}\n", expectation(&moment.text)),
-            Outcome::Failed(_) => format!("     NOT SO  {}\n", expectation(&moment.text)),
+            Outcome::Failed(_) => format!("     FAILED  {}\n", expectation(&moment.text)),
         };
-        saying = moment.outcome == Outcome::Said;
+        in_comment = moment.outcome == Outcome::Comment;
     }
     text += &summary(played);
     text + &difference(script, played).unwrap_or_default()
 }
 
-/// Where the trace is another than the one below the script, if there is one below it.
+/// The first difference between the trace and the one recorded in the script, if there is one.
 pub(super) fn difference(script: &Script, played: &Played) -> Option<String> {
     let (before, now) = (script.observed.as_deref()?, played.observed());
     let (before, now): (Vec<_>, Vec<_>) = (before.lines().collect(), now.lines().collect());
@@ -89,8 +90,8 @@ pub(super) fn difference(script: &Script, played: &Played) -> Option<String> {
     }
     let line = |lines: &[&str]| lines.get(same).map_or("(nothing)", |line| line.trim()).to_owned();
     Some(format!(
-        "THE TRACE DIFFERS from the one below the script, in its line {}:\n  there: {}\n  now:   \
-         {}\n",
+        "THE TRACE DIFFERS from the one recorded in the script, in its line {}:\n  recorded: {}\n  \
+         now:      {}\n",
         same + 1,
         line(&before),
         line(&now)
@@ -124,8 +125,11 @@ fn summary(played: &Played) -> String {
         text += &format!("entries: {}\n", entries.join(" "));
     }
     text += &format!("messages: {}\n", sent(played));
-    for (at, who, property, why) in violations(played) {
-        text += &format!("VIOLATED at step {at} by {who}: {property}: {why}\n");
+    for (at, process, property, why) in violations(played) {
+        text += &format!("VIOLATED at step {at} by {process}: {property}: {why}\n");
+    }
+    if let Some(deadlock) = &played.deadlock {
+        text += &format!("{}\n", deadlock.sentence);
     }
     let failures = played.failures();
     let held = played.moments.iter().filter(|moment| moment.outcome == Outcome::Held).count();
@@ -133,22 +137,35 @@ fn summary(played: &Played) -> String {
         return text + &format!("all {held} expectations hold\n");
     }
     for failure in &failures {
-        text += &format!("NOT SO: {failure}\n");
+        text += &format!("FAILED: {failure}\n");
     }
     text
 }
 
-/// The same for programs.
-pub(super) fn play_json(script: &Script, played: &Played) -> Result<String> {
+/// The steps that can be taken at the end.
+pub(super) fn possible(steps: &[String]) -> String {
+    let lines: String = steps.iter().map(|step| format!("  {step}\n")).collect();
+    match lines.is_empty() {
+        true => "possible next: nothing\n".to_owned(),
+        false => format!("possible next:\n{lines}"),
+    }
+}
+
+/// The same as JSON.
+pub(super) fn play_json(
+    script: &Script,
+    played: &Played,
+    possible: Option<&[String]>,
+) -> Result<String> {
     let violations: Vec<_> = violations(played)
         .into_iter()
-        .map(|(at, who, property, why)| {
-            json!({"step": at, "who": who, "property": property, "why": why})
+        .map(|(at, process, property, why)| {
+            json!({"step": at, "process": process, "property": property, "reason": why})
         })
         .collect();
     let failures = played.failures();
     let difference = difference(script, played);
-    let object = json!({
+    let mut object = json!({
         "name": script.name,
         "algorithm": script.system.algorithm,
         "source": script.source,
@@ -159,8 +176,12 @@ pub(super) fn play_json(script: &Script, played: &Played) -> Result<String> {
         "entries": entries(played),
         "messages": sent(played),
         "violations": violations,
+        "deadlock": played.deadlock.as_ref().map(|deadlock| &deadlock.sentence),
         "trace": trace_json(played)?,
     });
+    if let Some(possible) = possible {
+        object["possible"] = json!(possible);
+    }
     Ok(serde_json::to_string_pretty(&object)? + "\n")
 }
 

@@ -1,19 +1,16 @@
-//! `mutua simulate dijkstra --with daemon=...`: the ring of flags that are read directly.
+//! `mutua simulate dijkstra --with daemon=...`: the ring whose flags are read directly.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mutua_algorithms::About;
+use mutua_algorithms::{About, self_stabilizing::Daemon};
 use mutua_simulator::{Interval, RingPlan, RingReport, Violation, combined, settle};
 use serde::Serialize;
 
 use super::{Arguments, NODES, unfit};
-use crate::{
-    exit::usage,
-    verdict::{counted, of_seed},
-};
+use crate::{exit::usage, verdict::of_seed, words::counted};
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Json<'a> {
     algorithm: &'static str,
@@ -30,7 +27,7 @@ struct Json<'a> {
     max_settling_steps: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mean_settling_steps: Option<Interval>,
-    /// Turns inside until the ring was legitimate, the mean over all runs.
+    /// Entries until the ring was legitimate, the mean over all runs.
     entries: f64,
     most_privileged: u64,
     /// The flags at the start of the first run.
@@ -40,11 +37,10 @@ struct Json<'a> {
     trace_hash: String,
 }
 
-/// Whether flags are to be read directly instead of travelling by messages.
-pub(super) fn is_asked_for(arguments: &Arguments, about: &About) -> Result<bool> {
+/// Whether flags are read directly instead of being sent in messages.
+pub(super) fn is_selected(arguments: &Arguments, about: &About) -> Result<bool> {
     let settings = arguments.system.setup(&arguments.name, NODES)?.settings;
-    let daemon = settings.get("daemon");
-    Ok(about.name == "dijkstra" && daemon.is_some_and(|daemon| daemon != "messages"))
+    Ok(Daemon::of(about, &settings).is_some())
 }
 
 pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
@@ -54,6 +50,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
         setup.nodes = u32::try_from(flags.len())?;
     }
     let plan = RingPlan {
+        about,
         setup,
         flags: arguments.flags.clone(),
         max_steps: arguments.max_steps,
@@ -73,7 +70,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     let Some(failed) = reports.iter().find(|report| !report.settled) else {
         return Ok(ExitCode::SUCCESS);
     };
-    super::replay::tell(failed.seed);
+    super::replay::print_command(failed.seed);
     Ok(ExitCode::FAILURE)
 }
 
@@ -117,16 +114,16 @@ fn show(about: &About, json: &Json<'_>) {
         counted(json.runs as u64, "run"),
         json.seeds[0]
     );
-    println!("first start  flags {}{more}", flags.join(" "));
+    println!("start        flags {}{more} (first run)", flags.join(" "));
     let runs = counted(json.runs as u64, "run");
-    println!("settled      {} of {runs}", json.settled_runs);
+    println!("converged    {} of {runs}", json.settled_runs);
     if let (Some(mean), Some(max)) = (json.settling_steps, json.max_settling_steps) {
         let width = json.mean_settling_steps.and_then(|interval| interval.half_width);
         let width = width.map_or_else(String::new, |width| format!(" +- {width:.2}"));
         println!("steps        mean {mean:.2}{width}, at most {max}");
     }
-    println!("entries      {:.2} turns inside until then, the mean", json.entries);
-    println!("privileged   {} at once at most", json.most_privileged);
+    println!("entries      mean {:.2} until then", json.entries);
+    println!("privileged   at most {} at a time", json.most_privileged);
     for violation in json.violations.iter().take(5) {
         let (name, seed) = (violation.property.name(), of_seed(violation, json.runs));
         println!("VIOLATION    {name}, {seed}at step {}: {}", violation.at, violation.what);

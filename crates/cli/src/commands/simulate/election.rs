@@ -3,21 +3,16 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use mutua_algorithms::{About, NodeId, Setup, Structure};
+use mutua_algorithms::{About, Kind, NodeId, Setup, Structure, registry};
 use mutua_simulator::{
     ElectionPlan, ElectionReport, Expected, Interval, Random, combined, elect, election_theory,
 };
 use serde::Serialize;
 
 use super::{Arguments, NODES, recording::Recording, replay, unfit};
-use crate::{
-    durations,
-    exit::usage,
-    size,
-    verdict::{counted, of_seed},
-};
+use crate::{durations, exit::usage, names, size, verdict::of_seed, words::counted};
 
-/// What `--json` prints: the first run, messages and turn-around being means over several.
+/// The output of `--json`: the first run, with means over several runs of messages and turn-around.
 #[derive(Serialize)]
 struct Json {
     #[serde(flatten)]
@@ -25,7 +20,7 @@ struct Json {
     runs: usize,
     /// The seeds of the runs; `trace_hash` is over the hashes of all of them, in this order.
     seeds: Vec<u64>,
-    /// What theory says of the messages, where it says anything.
+    /// The theoretical number of messages, if known.
     theory: Option<Expected>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mean_messages: Option<Interval>,
@@ -35,21 +30,22 @@ struct Json {
 
 pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
     unfit::refuse(arguments, about, unfit::Run::Election)?;
-    size::check(about, &arguments.system.setup(&arguments.name, NODES)?)?;
+    size::check(about, &arguments.system.setup(&arguments.name, NODES)?, 1)
+        .map_err(|error| usage(error.to_string()))?;
     let plan = plan(arguments)?;
     let mut reports = Vec::new();
     for number in 0..arguments.runs {
         let mut plan = ElectionPlan { seed: plan.seed.wrapping_add(number), ..plan.clone() };
         plan.setup.ring = ring(arguments, about, &plan)?;
         let recording =
-            if number == 0 { Recording::new(arguments, replay::title())? } else { None };
+            if number == 0 { Recording::new(arguments, replay::title(), None)? } else { None };
         let report = match &recording {
             None => elect(about.name, &plan, None),
             Some(recording) => {
                 elect(about.name, &plan, Some(&|name, start| recording.recorder(name, start)))
             }
         };
-        let report = report.context("no such election")?;
+        let report = report.context("unknown election")?;
         reports.push(report.map_err(|error| usage(error.to_string()))?);
         recording.map_or(Ok(()), Recording::finish)?;
     }
@@ -61,7 +57,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     }
     let failed = reports.iter().find(|report| !report.violations.is_empty());
     let Some(failed) = failed else { return Ok(ExitCode::SUCCESS) };
-    replay::tell(failed.seed);
+    replay::print_command(failed.seed);
     Ok(ExitCode::FAILURE)
 }
 
@@ -69,7 +65,10 @@ fn plan(arguments: &Arguments) -> Result<ElectionPlan> {
     let mut setup = arguments.system.setup(&arguments.name, NODES)?;
     setup.crashed = arguments.crashed.iter().copied().map(NodeId).collect();
     Ok(ElectionPlan {
-        network: arguments.network.network(setup.nodes)?,
+        network: {
+            arguments.network.refuse_chosen_crashes("does not apply to an election")?;
+            arguments.network.network(setup.nodes)?
+        },
         starters: starters(arguments.starters.as_deref(), &setup)?,
         transmission: arguments.transmission,
         handling: arguments.handling,
@@ -78,18 +77,21 @@ fn plan(arguments: &Arguments) -> Result<ElectionPlan> {
     })
 }
 
-/// The order of the ids round the ring, where one is asked for.
+/// The order of the ids around the ring, if one is given.
 fn ring(arguments: &Arguments, about: &About, plan: &ElectionPlan) -> Result<Option<Vec<NodeId>>> {
     let Some(text) = &arguments.ring else { return Ok(None) };
     if about.structure != Structure::Ring {
-        return Err(usage(format!("--ring is for chang-roberts; {} has no ring", about.name)));
+        let is_ring =
+            |about: &About| about.kind == Kind::Election && about.structure == Structure::Ring;
+        let names = names::list(registry::ALGORITHMS, is_ring);
+        return Err(usage(format!("{} uses no ring; --ring applies to {names}", about.name)));
     }
     let mut order: Vec<_> = (0..plan.setup.nodes).map(NodeId).collect();
     match text.as_str() {
         "ascending" => {}
         "descending" => order.reverse(),
         "random" => Random::new(plan.seed, 6).shuffle(&mut order),
-        list => order = ids("--ring", "ascending, descending, random or ids as 2,0,1", list)?,
+        list => order = ids("--ring", "ascending, descending, random or ids such as 2,0,1", list)?,
     }
     Ok(Some(order))
 }
@@ -100,18 +102,18 @@ fn starters(text: Option<&str>, setup: &Setup) -> Result<Vec<NodeId>> {
     match text {
         None => Ok(all_up.next().into_iter().collect()),
         Some("all") => Ok(all_up.collect()),
-        Some(list) => ids("--starters", "ids as 0,3 or all", list),
+        Some(list) => ids("--starters", "ids such as 0,3 or all", list),
     }
 }
 
-/// Reads the ids that an option was given.
+/// Parses the ids of an option.
 fn ids(option: &str, allowed: &str, list: &str) -> Result<Vec<NodeId>> {
     let id = |id: &str| id.trim().parse().map(NodeId);
-    let wrong = |_| usage(format!("{option} takes {allowed}, not `{list}`"));
+    let wrong = |_| usage(format!("invalid {option} `{list}`: use {allowed}"));
     let mut ids: Vec<_> = list.split(',').map(id).collect::<Result<_, _>>().map_err(wrong)?;
     ids.sort();
     match ids.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(twice) => Err(usage(format!("{option} names {} twice", twice[0].0))),
+        Some(twice) => Err(usage(format!("duplicate process {} in {option}", twice[0].0))),
         None => Ok(ids),
     }
 }
@@ -122,7 +124,7 @@ fn intervals(reports: &[ElectionReport]) -> (Option<Interval>, Option<Interval>)
     (Interval::of(&messages), Interval::of(&turnarounds))
 }
 
-/// What theory says of the messages, where every run has the same ring.
+/// The theoretical number of messages, if every run has the same ring.
 fn theory(arguments: &Arguments, about: &About, plan: &ElectionPlan) -> Result<Option<Expected>> {
     if arguments.ring.as_deref() == Some("random") {
         return Ok(None);
@@ -132,12 +134,13 @@ fn theory(arguments: &Arguments, about: &About, plan: &ElectionPlan) -> Result<O
     Ok(election_theory(about.name, &plan).messages)
 }
 
-/// What an election costs, and under which circumstances.
+/// The costs of an election by the number of starters.
 fn in_general(about: &About) -> String {
     let costs = &about.costs;
-    match costs.saturated {
-        "-" => format!("{}; at worst {}", costs.light, costs.worst),
-        all => format!("one starts: {}; all start: {all}", costs.light),
+    if costs.saturated.is_none() {
+        format!("{}; worst case {}", costs.light, costs.worst)
+    } else {
+        format!("one starts: {}; all start: {}", costs.light, costs.saturated)
     }
 }
 
@@ -161,10 +164,10 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport], theory: 
     let list = |nodes: &[NodeId]| {
         let names: Vec<_> = nodes.iter().take(12).map(NodeId::to_string).collect();
         let more = if nodes.len() > 12 { ", ..." } else { "" };
-        if names.is_empty() { "nobody".to_owned() } else { names.join(", ") + more }
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") + more }
     };
     println!(
-        "{}, {}, started by {}, down: {}\n",
+        "{}, {}, started by {}, crashed: {}\n",
         about.title,
         counted(plan.setup.nodes.into(), "process"),
         list(&plan.starters),
@@ -186,13 +189,17 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport], theory: 
     println!("messages     {} ({theory})", mean(messages));
     println!("turn-around  {} T", mean(turnaround));
     let first = &reports[0];
-    let elected = first.elected.map_or_else(|| "nobody by all".to_owned(), |node| node.to_string());
+    let elected = first.elected.map_or_else(|| "no agreement".to_owned(), |node| node.to_string());
     let kinds = first.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count}"));
-    println!("elected      {elected}");
+    let crashed = match first.elected_is_down {
+        true => ", which has crashed since; no process has started another election",
+        false => "",
+    };
+    println!("elected      {elected}{crashed}");
     println!("by kind      {}", kinds.collect::<Vec<_>>().join(", "));
     let violations: Vec<_> = reports.iter().flat_map(|report| &report.violations).collect();
     match violations.as_slice() {
-        [] => println!("checks       all agree (E1), all know (E2)"),
+        [] => println!("checks       agreement and termination hold"),
         violations => {
             for violation in violations.iter().take(5) {
                 let (name, seed) = (violation.property.name(), of_seed(violation, reports.len()));

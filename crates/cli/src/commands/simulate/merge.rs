@@ -1,4 +1,4 @@
-//! Several runs as one report.
+//! Merges the reports of several runs.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,10 @@ pub(super) fn merged(reports: &[Report]) -> Report {
         let samples: Vec<_> = reports.iter().filter_map(of).collect();
         Interval::of(&samples).map(|interval| interval.mean)
     };
-    // Without a single entry there is no figure; JSON shows null.
+    // Without an entry the measure is undefined; JSON shows null.
     let mean_of = |of| mean(of).unwrap_or(f64::NAN);
+    merged.unsettled_before = reports.iter().filter_map(|report| report.unsettled_before).max();
+    merged.settling_events = reports.iter().filter_map(|report| report.settling_events).max();
     merged.messages_per_entry = mean_of(|report| Some(report.messages_per_entry));
     merged.multicasts_per_entry = mean_of(|report| Some(report.multicasts_per_entry));
     merged.far_messages_per_entry = mean_of(|report| Some(report.far_messages_per_entry));
@@ -34,7 +36,7 @@ pub(super) fn merged(reports: &[Report]) -> Report {
     merged.events = sum(|report| report.events);
     merged.nonsense = sum(|report| report.nonsense);
     merged.lost = sum(|report| report.lost);
-    merged.tells = sum(|report| report.tells);
+    merged.app_messages = sum(|report| report.app_messages);
     merged.violation_count = sum(|report| report.violation_count);
     merged.overtakings =
         merged.overtakings.map(|_| sum(|report| report.overtakings.unwrap_or_default()));
@@ -63,7 +65,7 @@ fn counts(reports: &[Report], of: fn(&Report) -> &Counts) -> Counts {
     counts
 }
 
-/// A kind that a run has not seen costs nothing there.
+/// A kind that does not occur in a run counts as 0 there.
 fn by_kind(reports: &[Report]) -> BTreeMap<&'static str, f64> {
     let with_entries: Vec<_> = reports.iter().filter(|report| report.entries > 0).collect();
     let mut means = BTreeMap::new();
@@ -73,7 +75,7 @@ fn by_kind(reports: &[Report]) -> BTreeMap<&'static str, f64> {
     means
 }
 
-/// Quantiles of all times together: means of quantiles would be none of anything.
+/// Quantiles of all times together: a mean of quantiles is not a quantile.
 fn quantiles(reports: &[Report], of: fn(&Report) -> &Histogram) -> Option<Quantiles> {
     let mut all = Histogram::default();
     reports.iter().for_each(|report| all.merge(of(report)));
@@ -83,8 +85,8 @@ fn quantiles(reports: &[Report], of: fn(&Report) -> &Histogram) -> Option<Quanti
 
 fn per_node(reports: &[Report]) -> Vec<NodeReport> {
     let mut nodes = reports[0].per_node.clone();
-    for (place, node) in nodes.iter_mut().enumerate() {
-        let runs: Vec<_> = reports.iter().filter_map(|report| report.per_node.get(place)).collect();
+    for (index, node) in nodes.iter_mut().enumerate() {
+        let runs: Vec<_> = reports.iter().filter_map(|report| report.per_node.get(index)).collect();
         let sum = |of: fn(&NodeReport) -> u64| runs.iter().map(|run| of(run)).sum::<u64>();
         node.entries = sum(|run| run.entries);
         node.sent = sum(|run| run.sent);

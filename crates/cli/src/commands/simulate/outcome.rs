@@ -8,16 +8,16 @@ use serde::Serialize;
 
 use super::{merge::merged, replay::Short};
 
-/// What all seeds together have shown.
+/// The reports of all seeds, with the theory.
 pub(super) struct Outcome {
     pub(super) theory: Theory,
-    /// Why theory says nothing of this situation, if so.
+    /// Why there is no theory for this situation, if so.
     pub(super) no_theory: Option<&'static str>,
     pub(super) reports: Vec<Report>,
     time: Duration,
 }
 
-/// A measure, what theory says of it, and how to read it off a report.
+/// A measure: its name, its value in a report, and its value in theory.
 pub(super) struct Measure {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
@@ -65,7 +65,7 @@ pub(super) const MEASURES: [Measure; 8] = [
     },
     Measure {
         name: "utilisation",
-        title: "share of time inside",
+        title: "utilisation of the CS",
         of: |report| Some(report.utilisation),
         expected: |_| None,
     },
@@ -77,12 +77,26 @@ pub(super) const MEASURES: [Measure; 8] = [
     },
 ];
 
-/// What `--json` prints: the first run's figures, those with a mean replaced by it.
+/// Waiting and response time have percentiles too, and are shown apart.
+pub(super) const WAITING: Measure = Measure {
+    name: "waiting_time",
+    title: "waiting time, T",
+    of: |report| report.waiting_time.map(|times| times.mean),
+    expected: |_| None,
+};
+pub(super) const RESPONSE: Measure = Measure {
+    name: "response_time",
+    title: "response time, T",
+    of: |report| report.response_time.map(|times| times.mean),
+    expected: |_| None,
+};
+
+/// The output of `--json`: the first run's report, with means over all runs where they exist.
 #[derive(Serialize)]
 pub(super) struct Json<'a> {
     #[serde(flatten)]
     report: Report,
-    /// What was simulated, in words.
+    /// The situation in a sentence.
     situation: String,
     runs: usize,
     /// The seeds of the runs; `trace_hash` is over the hashes of all of them, in this order.
@@ -96,7 +110,10 @@ pub(super) struct Json<'a> {
     /// Means with 95 % confidence intervals.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     intervals: BTreeMap<&'static str, Interval>,
-    /// With `--shrink`, if something is violated: a short run that violates the same.
+    /// Of several runs, the values of each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    per_seed: Vec<BTreeMap<&'static str, f64>>,
+    /// With `--shrink`, if a property is violated: a short run that violates it too.
     #[serde(skip_serializing_if = "Option::is_none")]
     shrunk: Option<&'a Short>,
 }
@@ -119,7 +136,7 @@ impl Outcome {
         failed.map(|report| report.seed)
     }
 
-    /// A measure over all seeds; of a single run, with the interval that its parts give.
+    /// A measure over all seeds; of a single run, with the interval from batch means.
     pub(super) fn interval(&self, measure: &Measure) -> Option<Interval> {
         let samples: Vec<_> = self.reports.iter().filter_map(measure.of).collect();
         let mut interval = Interval::of(&samples)?;
@@ -127,6 +144,29 @@ impl Outcome {
             interval.half_width = single.half_widths.get(measure.name).copied();
         }
         Some(interval)
+    }
+
+    /// Whether the intervals of the main measures are at most this wide, as a share of their means.
+    pub(super) fn is_within(&self, precision: f64) -> bool {
+        let main = ["messages_per_entry", "throughput"];
+        let main = MEASURES.iter().filter(|measure| main.contains(&measure.name));
+        main.chain([&WAITING]).all(|measure| {
+            let interval = self.interval(measure);
+            // A measure that has no value, since there was no entry, gets none by further runs.
+            interval.is_none_or(|found| {
+                found.half_width.is_some_and(|width| width <= precision * found.mean.abs())
+            })
+        })
+    }
+
+    /// The values of all measures in each run.
+    fn per_seed(&self) -> Vec<BTreeMap<&'static str, f64>> {
+        let measures = || MEASURES.iter().chain([&WAITING, &RESPONSE]);
+        let values = |report: &Report| {
+            let values = measures().filter_map(|one| Some((one.name, (one.of)(report)?)));
+            std::iter::once(("seed", report.seed as f64)).chain(values).collect()
+        };
+        self.reports.iter().map(values).collect()
     }
 
     pub(super) fn events(&self) -> u64 {
@@ -142,7 +182,7 @@ impl Outcome {
         merged(&self.reports)
     }
 
-    /// What the intervals rest on.
+    /// The method of the intervals.
     pub(super) fn interval_method(&self) -> &'static str {
         if self.reports.len() > 1 { "seeds" } else { "batch means" }
     }
@@ -166,12 +206,13 @@ impl Outcome {
             situation,
             shrunk,
             runs: self.reports.len(),
+            per_seed: if self.reports.len() > 1 { self.per_seed() } else { Vec::new() },
             seeds: self.reports.iter().map(|report| report.seed).collect(),
             events_per_second: self.events_per_second(),
             theory: &self.theory,
             no_theory: self.no_theory,
             interval_method: self.interval_method(),
-            intervals: MEASURES.iter().filter_map(known).collect(),
+            intervals: MEASURES.iter().chain([&WAITING, &RESPONSE]).filter_map(known).collect(),
         }
     }
 }

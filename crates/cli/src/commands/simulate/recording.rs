@@ -1,21 +1,23 @@
-//! `--trace FILE` and `--diagram FILE`: what happens, as lines and as a picture.
+//! `--trace FILE` and `--diagram FILE`: the events of a run, as lines and as a diagram.
 
-use std::{cell::RefCell, fs, fs::File, io::BufWriter, rc::Rc};
+use std::{cell::RefCell, fs::File, io::BufWriter, path::Path, rc::Rc};
 
 use anyhow::{Context, Result};
 use mutua_algorithms::Start;
+use mutua_lab::diagram::Drawing;
 use mutua_simulator::Recorder;
-use mutua_trace::{Event, Header, Unit, WriteError, Writer, diagram};
+use mutua_trace::{Event, Header, Unit, What, WriteError, Writer};
 
 use super::Arguments;
+use crate::picture::PictureArguments;
 
-/// A picture shows the first few thousand events; what is kept for it is bounded.
+/// A diagram shows the first few thousand events; the number kept for it is bounded.
 const KEPT: usize = 50_000;
 
-/// Where the events of a run go.
+/// The files to which the events of a run are written.
 pub(super) struct Recording {
     trace: Option<String>,
-    diagram: Option<String>,
+    picture: PictureArguments,
     /// The command that repeats the run.
     command: String,
     written: Rc<RefCell<Written>>,
@@ -28,28 +30,43 @@ struct Written {
     writer: Option<Writer<BufWriter<File>>>,
     failure: Option<WriteError>,
     header: Option<Header>,
-    /// The beginning of the run, if a picture is wanted.
+    /// The beginning of the run, for a diagram.
     kept: Option<Vec<Event>>,
+    /// How many entries a diagram shows, and how many there were.
+    shown: Option<u64>,
+    entries: u64,
+    /// The index of the first event after those entries.
+    end: Option<usize>,
 }
 
 impl Recording {
-    /// Opens the files, before anything is simulated for nothing; none if none is wanted.
-    pub(super) fn new(arguments: &Arguments, command: String) -> Result<Option<Self>> {
-        let (trace, diagram) = (arguments.trace.clone(), arguments.diagram.clone());
-        if trace.is_none() && diagram.is_none() {
+    /// Opens the files before the simulation, so that an error costs no time; none without options.
+    /// A diagram ends after so many entries, since after the last measured one others still enter;
+    /// but it shows all if a property is violated.
+    pub(super) fn new(
+        arguments: &Arguments,
+        command: String,
+        shown: Option<u64>,
+    ) -> Result<Option<Self>> {
+        arguments.picture.check(Unit::Nanoseconds)?;
+        let (trace, picture) = (arguments.trace.clone(), arguments.picture.clone());
+        if trace.is_none() && picture.diagram.is_none() {
             return Ok(None);
         }
-        let create =
-            |name: &String| File::create(name).with_context(|| format!("cannot write to `{name}`"));
+        let create = |name: &Path| {
+            File::create(name).with_context(|| format!("cannot write to `{}`", name.display()))
+        };
+        let diagram = picture.diagram.as_deref().map(create).transpose()?;
         let written = Written {
-            file: trace.as_ref().map(create).transpose()?,
-            kept: diagram.as_ref().map(create).transpose()?.map(|_| Vec::new()),
+            file: trace.as_deref().map(Path::new).map(create).transpose()?,
+            kept: diagram.map(|_| Vec::new()),
+            shown,
             ..Written::default()
         };
-        Ok(Some(Self { trace, diagram, command, written: Rc::new(RefCell::new(written)) }))
+        Ok(Some(Self { trace, picture, command, written: Rc::new(RefCell::new(written)) }))
     }
 
-    /// A recorder that hands everything here. What goes wrong is told by [`finish`](Self::finish).
+    /// A recorder that writes to these files. [`finish`](Self::finish) reports errors.
     pub(super) fn recorder(&self, algorithm: &str, start: &Start) -> Recorder {
         let names = Header::default_names(start);
         let mut header = Header::new(algorithm, start, names, Unit::Nanoseconds);
@@ -59,7 +76,16 @@ impl Recording {
         Recorder::new(header, move |event| written.borrow_mut().write(event))
     }
 
-    /// Closes the files, or says why they are not complete.
+    /// Lets the diagram show these times only, if it has any event of them; nanoseconds.
+    pub(super) fn show_only(&self, times: std::ops::RangeInclusive<u64>) {
+        if let Some(kept) = &mut self.written.borrow_mut().kept
+            && kept.iter().any(|event| times.contains(&event.at))
+        {
+            kept.retain(|event| times.contains(&event.at));
+        }
+    }
+
+    /// Closes the files, or returns why they are incomplete.
     pub(super) fn finish(self) -> Result<()> {
         let written = self.written.take();
         if let Some(name) = &self.trace {
@@ -68,13 +94,12 @@ impl Recording {
                 (None, Some(writer)) => writer.finish().map(drop),
                 (None, None) => Ok(()),
             };
-            finished.with_context(|| format!("the trace in `{name}` is not complete"))?;
+            finished.with_context(|| format!("the trace in `{name}` is incomplete"))?;
         }
-        if let (Some(name), Some(header), Some(events)) =
-            (&self.diagram, &written.header, &written.kept)
-        {
-            fs::write(name, diagram::svg(header, events))
-                .with_context(|| format!("cannot write the picture `{name}`"))?;
+        if let (Some(header), Some(events)) = (&written.header, &written.kept) {
+            let violated = events.iter().any(|event| matches!(event.what, What::Violation { .. }));
+            let end = written.end.filter(|_| !violated).unwrap_or(events.len());
+            self.picture.write(header, &events[..end], Drawing::default())?;
         }
         Ok(())
     }
@@ -98,6 +123,11 @@ impl Written {
             self.failure = writer.write(&event).err();
         }
         if let Some(kept) = self.kept.as_mut().filter(|kept| kept.len() < KEPT) {
+            if matches!(event.what, What::Enter { .. }) {
+                self.entries += 1;
+                let is_past = self.shown.is_some_and(|shown| self.entries > shown);
+                self.end = self.end.or(is_past.then_some(kept.len()));
+            }
             kept.push(event);
         }
     }

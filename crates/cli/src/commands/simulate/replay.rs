@@ -1,40 +1,40 @@
-//! How to see a failure again: the command that repeats it, and a short run that fails like it.
+//! Reproducing a violation: the command that repeats the run, and a short run with the same one.
 
 use mutua_simulator::{Load, Plan, shrink};
 use serde::Serialize;
 
 use super::Arguments;
-use crate::{verdict::counted, workload};
+use crate::{words::counted, workload};
 
-/// A short run that fails as a longer one did.
+/// A short run with the same violation as a longer one.
 #[derive(Serialize)]
 pub(super) struct Short {
     nodes: u32,
     requests: usize,
     events: u64,
-    /// How many runs it took to find it.
+    /// The number of runs that were tried.
     tries: u64,
     violation: String,
-    /// What repeats it.
+    /// The command that repeats it.
     pub(super) command: String,
     #[serde(skip)]
     pub(super) plan: Plan,
 }
 
-/// Cuts a run that fails to a short one, if there is one.
+/// Shrinks a run with a violation, if possible.
 pub(super) fn short(arguments: &Arguments, failed: &Plan) -> Option<Short> {
     let shrunk = shrink(&arguments.name, failed)?;
-    let Load::Script(wishes) = &shrunk.plan.workload.load else { return None };
+    let Load::Script(requests) = &shrunk.plan.workload.load else { return None };
     let command = format!(
         "{} --nodes {} --requests {} --seed {}",
         command_without(&SCHEDULE),
         shrunk.plan.setup.nodes,
-        workload::show_wishes(wishes),
+        workload::show_requests(requests),
         shrunk.plan.seed,
     );
     Some(Short {
         nodes: shrunk.plan.setup.nodes,
-        requests: wishes.len(),
+        requests: requests.len(),
         events: shrunk.report.events,
         tries: shrunk.tries,
         violation: shrunk.report.violations.first()?.what.clone(),
@@ -43,15 +43,15 @@ pub(super) fn short(arguments: &Arguments, failed: &Plan) -> Option<Short> {
     })
 }
 
-/// Says how to repeat the run of this seed.
-pub(super) fn tell(seed: u64) {
+/// Prints the command that repeats the run of this seed.
+pub(super) fn print_command(seed: u64) {
     eprintln!("replay: {} --seed {seed}", command_without(&SEEDS));
 }
 
-/// Says what a run was cut to.
-pub(super) fn tell_short(short: Option<&Short>) {
+/// Prints the result of shrinking.
+pub(super) fn print_short(short: Option<&Short>) {
     let Some(short) = short else {
-        eprintln!("shrink: only the whole run fails like that");
+        eprintln!("shrink: found no shorter run with the same violation");
         return;
     };
     let Short { violation, command, .. } = short;
@@ -65,32 +65,43 @@ pub(super) fn tell_short(short: Option<&Short>) {
     eprintln!("replay: {command}");
 }
 
-/// The command that was given, without what does not belong to a trace: equal runs write equal
-/// bytes, wherever to and whatever is printed.
+/// The command line without the options that do not belong to a trace: equal runs write equal
+/// bytes, to any file and with any output.
 pub(super) fn title() -> String {
-    command_without(&["--trace", "--diagram", "--json", "--per-node", "--runs", "--shrink"])
+    let others = ["--trace", "--json", "--per-node", "--runs", "--precision", "--shrink"];
+    command_without(&[&others, &PICTURE[..]].concat())
 }
 
-const SEEDS: [&str; 3] = ["--seed", "--runs", "--shrink"];
-const SCHEDULE: [&str; 14] = [
+/// The options of diagrams.
+const PICTURE: [&str; 6] =
+    ["--diagram", "--steps", "--width", "--scale", "--linear", "--variables"];
+
+const SEEDS: [&str; 5] = ["--seed", "--runs", "--precision", "--against", "--shrink"];
+const SCHEDULE: [&str; 20] = [
     "--seed",
     "--runs",
+    "--precision",
     "--shrink",
     "--nodes",
     "--load",
     "--gap",
-    "--who",
+    "--requesters",
     "--requests",
     "--entries",
     "--warm-up",
     "--trace",
     "--diagram",
+    "--steps",
+    "--width",
+    "--scale",
+    "--linear",
+    "--variables",
     "--json",
     "--per-node",
 ];
 
-/// Options that have no value.
-const FLAGS: [&str; 3] = ["--shrink", "--json", "--per-node"];
+/// Options without a value.
+const FLAGS: [&str; 4] = ["--shrink", "--json", "--per-node", "--linear"];
 
 fn command_without(options: &[&str]) -> String {
     let words: Vec<_> = std::env::args().skip(1).collect();
@@ -99,7 +110,7 @@ fn command_without(options: &[&str]) -> String {
     std::iter::once("mutua".to_owned()).chain(kept).collect::<Vec<_>>().join(" ")
 }
 
-/// The words of a command without these options and their values.
+/// A command line without these options and their values.
 fn without(words: &[String], options: &[&str]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut words = words.iter().peekable();
@@ -115,7 +126,7 @@ fn without(words: &[String], options: &[&str]) -> Vec<String> {
     kept
 }
 
-/// A word as a shell reads it back.
+/// A word, quoted for a shell if needed.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=+.,:/@%^".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -129,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_taken_out_with_their_values() {
+    fn options_are_removed_with_their_values() {
         let words = "simulate lamport --seed 4 --reorder --json --runs=9 --shrink --nodes 5";
         let words: Vec<_> = words.split(' ').map(str::to_owned).collect();
         assert_eq!(
@@ -140,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shell_would_take_apart_is_quoted() {
+    fn words_that_a_shell_would_split_are_quoted() {
         assert_eq!(quoted("exp:1ms"), "exp:1ms");
         assert_eq!(quoted("my mat.txt"), "'my mat.txt'");
         assert_eq!(quoted("it's"), r"'it'\''s'");

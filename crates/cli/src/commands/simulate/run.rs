@@ -1,4 +1,4 @@
-//! Runs a plan with all its seeds, with a progress bar and a trace if they are wanted.
+//! Runs a plan with all its seeds, with a progress bar and, if requested, a trace.
 
 use std::{
     io::IsTerminal,
@@ -22,18 +22,22 @@ pub(super) fn all_seeds(
     arguments: &Arguments,
     about: &'static About,
     plan: &Plan,
+    runs: u64,
 ) -> Result<Outcome> {
     let mut outcome = Outcome::new(about, plan, super::theory_load(plan));
-    for number in 0..arguments.runs {
+    let most = arguments.precision.map_or(runs, |_| MOST_RUNS);
+    for number in 0..most {
         let seed = plan.seed.wrapping_add(number);
         let plan = Plan { seed, ..plan.clone() };
         // The trace is that of the first seed.
         let is_recorded = number == 0 && !arguments.shrink;
-        let recording =
-            if is_recorded { Recording::new(arguments, replay::title())? } else { None };
+        let recording = if is_recorded {
+            Recording::new(arguments, replay::title(), Some(plan.entries))?
+        } else {
+            None
+        };
         let bar = Bar::new();
-        // A rate of events is not a matter of how long it takes to make a million processes, nor of
-        // what else the machine does.
+        // The rate of events excludes the creation of the processes and the time of other programs.
         let (mut begin, mut worked_before) = (Instant::now(), processor_time());
         let mut progress = |share, events| match events {
             0 => (begin, worked_before) = (Instant::now(), processor_time()),
@@ -48,14 +52,23 @@ pub(super) fn all_seeds(
         };
         let time = processor_time().saturating_sub(worked_before);
         bar.clear();
-        let report = report.context("no such mutual exclusion algorithm")?;
+        let report = report.context("unknown mutual exclusion algorithm")?;
         outcome.add(report.map_err(|error| usage(error.to_string()))?, time);
         recording.map_or(Ok(()), Recording::finish)?;
+        let enough = |precision| number + 1 >= FEWEST_RUNS && outcome.is_within(precision);
+        if arguments.precision.is_some_and(enough) {
+            break;
+        }
     }
     Ok(outcome)
 }
 
-/// Writes down a run that was found after others: a short one that fails, or what there is instead.
+/// With `--precision`, at least and at most so many seeds are run: the interval of a few may be
+/// narrow by chance.
+const FEWEST_RUNS: u64 = 5;
+const MOST_RUNS: u64 = 10_000;
+
+/// Records a run after the others: the short one with a violation, else the failed or first one.
 pub(super) fn record(
     arguments: &Arguments,
     about: &'static About,
@@ -63,25 +76,26 @@ pub(super) fn record(
     short: Option<&Short>,
 ) -> Result<()> {
     let title = short.map_or_else(replay::title, |short| short.command.clone());
-    let Some(recording) = Recording::new(arguments, title)? else { return Ok(()) };
+    let recording = Recording::new(arguments, title, Some(plan.entries))?;
+    let Some(recording) = recording else { return Ok(()) };
     let make = |name, start: &_| recording.recorder(name, start);
     let report = simulate_watched(about.name, plan, Some(&make), &mut |_, _| ());
-    let report = report.context("no such mutual exclusion algorithm")?;
+    let report = report.context("unknown mutual exclusion algorithm")?;
     report.map_err(|error| usage(error.to_string()))?;
     recording.finish()
 }
 
-/// How long this thread has had a processor.
+/// The CPU time of this thread.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
     Duration::from_secs_f64(seconds.max(0.0))
 }
 
-/// How far a long run has come, on a terminal.
+/// The progress of a long run, on a terminal.
 pub(crate) struct Bar(ProgressBar);
 
-/// What is shorter needs no bar.
+/// Shorter runs have no progress bar.
 const LONG: Duration = Duration::from_millis(700);
 
 impl Bar {

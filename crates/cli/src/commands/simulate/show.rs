@@ -9,54 +9,40 @@ use mutua_simulator::{
     Violation, Who,
 };
 
-use super::outcome::{MEASURES, Outcome};
+use super::outcome::{MEASURES, Outcome, RESPONSE, WAITING};
 use crate::{
     durations, system,
-    verdict::{counted, of_seed},
+    verdict::of_seed,
+    words::{counted, number, seconds},
 };
 
-pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
+pub(super) fn summary(
+    about: &About,
+    plan: &Plan,
+    outcome: &Outcome,
+    precision: Option<f64>,
+) -> String {
     let merged = outcome.merged();
     let mut text =
         format!("{}, {}\n\n{}\n", about.title, situation(plan, about, outcome), table(outcome));
-    for (name, times) in
-        [("waiting time", merged.waiting_time), ("response time", merged.response_time)]
-    {
+    for (name, times, measure) in [
+        ("waiting time", merged.waiting_time, &WAITING),
+        ("response time", merged.response_time, &RESPONSE),
+    ] {
         if let Some(times) = times {
-            line(&mut text, name, &quantiles(&times, plan));
+            let width = outcome.interval(measure).and_then(|interval| interval.half_width);
+            line(&mut text, name, &quantiles(&times, width, plan));
         }
     }
-    let intervals = match outcome.reports.len() {
-        1 => "from the means of up to 20 parts of the run".to_owned(),
-        runs => format!("over {runs} seeds"),
-    };
-    line(&mut text, "intervals", &intervals);
-    if let Some(wanted) = merged.unsettled_before {
-        let came = merged.warm_up;
-        let short = format!(
-            "not settled: {came} entries came before those measured, {wanted} would be enough; \
-             --warm-up {wanted} waits for them"
-        );
-        line(&mut text, "mind", &short);
-    }
-    if merged.entries > 0 && merged.entries < FEW * u64::from(plan.setup.nodes) {
-        let few =
-            format!("with fewer than {FEW} entries a process, Jain's index shows mostly chance");
-        line(&mut text, "mind", &few);
-    }
-    if let Some(why) = outcome.no_theory {
-        line(&mut text, "theory", &format!("silent: {why}"));
-    }
-    for hint in &outcome.theory.hints {
-        line(&mut text, "mind", hint);
-    }
+    line_if_overloaded(&mut text, plan, &merged);
+    notes(&mut text, plan, outcome, &merged, precision);
     let kinds = merged.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count:.3}"));
     line(&mut text, "messages", &kinds.collect::<Vec<_>>().join(", "));
-    if plan.tells.is_some() {
-        line(&mut text, "application", &format!("{} messages of its own", merged.tells));
+    if plan.app_messages.is_some() {
+        line(&mut text, "application", &format!("{} messages", merged.app_messages));
     }
     let bypass = format!("{} by others", counted(merged.max_bypass, "entry"));
-    line(&mut text, "most bypassed", &bypass);
+    line(&mut text, "max. bypass", &bypass);
     line(&mut text, "checks", &checks(about, plan, &merged));
     let runs = outcome.reports.len();
     for violation in first_of_each(&merged.violations) {
@@ -76,7 +62,63 @@ pub(super) fn summary(about: &About, plan: &Plan, outcome: &Outcome) -> String {
     text
 }
 
-/// Fewer entries a process than this say little of fairness.
+/// How far the figures can be relied on.
+fn notes(
+    text: &mut String,
+    plan: &Plan,
+    outcome: &Outcome,
+    merged: &Report,
+    precision: Option<f64>,
+) {
+    let intervals = match outcome.reports.len() {
+        1 => "95 %, from batch means of up to 20 batches of the run".to_owned(),
+        runs => format!("95 %, over {runs} seeds"),
+    };
+    line(text, "intervals", &intervals);
+    if let Some(precision) = precision {
+        let reached = if outcome.is_within(precision) { "reached" } else { "NOT REACHED" };
+        let runs = counted(outcome.reports.len() as u64, "run");
+        let words = format!("{} % {reached} with {runs}", number(100.0 * precision));
+        line(text, "precision", &words);
+    }
+    line_if_unsettled(text, merged, outcome.events_per_second());
+    let settling = plan.settling();
+    if merged.unsettled_before.is_none() && plan.warm_up.is_some_and(|given| given < settling) {
+        let short = format!(
+            "a steady state takes a warm-up of about {settling} entries: with a shorter one these \
+             figures may be those of the beginning"
+        );
+        line(text, "note", &short);
+    }
+    if merged.entries > 0 && merged.entries < FEW * u64::from(plan.setup.nodes) {
+        let few =
+            format!("with fewer than {FEW} entries per process, Jain's index is mostly noise");
+        line(text, "note", &few);
+    }
+    if let Some(why) = outcome.no_theory {
+        line(text, "theory", &format!("none: {why}"));
+    }
+    for hint in &outcome.theory.hints {
+        line(text, "note", hint);
+    }
+}
+
+/// Marks figures that are not those of a steady state, with the cost of better ones.
+fn line_if_unsettled(text: &mut String, merged: &Report, events_per_second: f64) {
+    let Some(wanted) = merged.unsettled_before else { return };
+    let came = merged.warm_up;
+    let events = merged.settling_events.unwrap_or(0) as f64;
+    let time = seconds(events / events_per_second.max(1.0));
+    let short = format!(
+        "these figures are not those of a steady state: the warm-up was cut short after {came} \
+         entries, but {wanted} are needed; use --warm-up {wanted}, which takes at least {} events \
+         (about {time} at this rate)",
+        number(events)
+    );
+    line(text, "NOT SETTLED", &short);
+}
+
+/// The number of entries per process below which fairness is mostly noise.
 const FEW: u64 = 10;
 
 fn line(text: &mut String, name: &str, value: &str) {
@@ -86,8 +128,8 @@ fn line(text: &mut String, name: &str, value: &str) {
 
 /// The first three of every property.
 fn first_of_each(violations: &[Violation]) -> impl Iterator<Item = &Violation> {
-    violations.iter().enumerate().filter_map(|(place, violation)| {
-        let earlier = &violations[..place];
+    violations.iter().enumerate().filter_map(|(index, violation)| {
+        let earlier = &violations[..index];
         let same = earlier.iter().filter(|other| other.property == violation.property);
         (same.count() < 3).then_some(violation)
     })
@@ -98,16 +140,17 @@ fn found(violation: &Violation, runs: usize) -> String {
     format!("{seed}at {at}: {}", violation.what)
 }
 
-/// What was simulated, in a line.
+/// The situation in a sentence.
 pub(super) fn situation(plan: &Plan, about: &About, outcome: &Outcome) -> String {
     let load = match &plan.workload.load {
         Load::Light { .. } => "light load".to_owned(),
-        Load::Saturated => "saturated".to_owned(),
-        Load::Think(think) => format!("{} between requests", durations::show_distribution(think)),
-        Load::Bursts { every } => format!("a burst every {}", durations::show_distribution(every)),
-        Load::Script(wishes) => {
-            format!("{} as written", counted(wishes.len() as u64, "request"))
+        Load::Saturated => "saturated load".to_owned(),
+        Load::Think(think) => format!("think time {}", durations::show_distribution(think)),
+        Load::Poisson { gap } => {
+            format!("{} requests per second at random", number(1e9 / *gap as f64))
         }
+        Load::Bursts { every } => format!("a burst every {}", durations::show_distribution(every)),
+        Load::Script(requests) => format!("{} as given", counted(requests.len() as u64, "request")),
     };
     let first = &outcome.reports[0];
     let seeds = match outcome.reports.len() {
@@ -118,15 +161,15 @@ pub(super) fn situation(plan: &Plan, about: &About, outcome: &Outcome) -> String
     let mut parts = vec![counted(plan.setup.nodes.into(), "process")];
     parts.extend(structure(about, plan));
     parts.push(load);
-    parts.extend(who(&plan.workload.who));
-    parts.push(format!("{} inside", durations::show_distribution(&plan.workload.hold)));
+    parts.extend(requesters(&plan.workload.who));
+    parts.push(format!("hold time {}", durations::show_distribution(&plan.workload.hold)));
     parts.extend(network(&plan.network));
     parts.push(counted(entries, "entry"));
     parts.push(seeds);
     parts.join(", ")
 }
 
-/// What of the system is not as always.
+/// The settings and the structure.
 fn structure(about: &About, plan: &Plan) -> Vec<String> {
     let setup = &plan.setup;
     let mut parts: Vec<_> =
@@ -139,12 +182,12 @@ fn structure(about: &About, plan: &Plan) -> Vec<String> {
     parts
 }
 
-fn who(who: &Who) -> Option<String> {
-    match who {
+fn requesters(requesters: &Who) -> Option<String> {
+    match requesters {
         Who::All => None,
-        Who::Hot(count) => Some(format!("only the first {count} ask")),
-        Who::Zipf(exponent) => Some(format!("asking by Zipf's law of exponent {exponent}")),
-        Who::One(node) => Some(format!("only process {node} asks")),
+        Who::Hot(count) => Some(format!("only the first {count} request")),
+        Who::Zipf(exponent) => Some(format!("requests by Zipf's law with exponent {exponent}")),
+        Who::One(node) => Some(format!("only process {node} requests")),
     }
 }
 
@@ -155,12 +198,12 @@ fn network(network: &Network) -> Vec<String> {
         Latency::Everywhere(latency) => {
             format!("latency {}, T = {mean}", durations::show_distribution(latency))
         }
-        Latency::Regions(_) => format!("latencies by place, T = {mean} on average"),
+        Latency::Regions(_) => format!("latencies by region, mean T = {mean}"),
     }];
     if !network.fifo {
         parts.push("links reorder".to_owned());
     }
-    for (share, what) in [(network.loss, "lost"), (network.duplication, "twice")] {
+    for (share, what) in [(network.loss, "dropped"), (network.duplication, "duplicated")] {
         if share > 0.0 {
             parts.push(format!("{:.3} % {what}", 100.0 * share));
         }
@@ -177,7 +220,9 @@ fn network(network: &Network) -> Vec<String> {
 fn table(outcome: &Outcome) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["", "measured", "+- 95 %", "theory", "", "deviation"]);
+    let is_unsettled = outcome.reports.iter().any(|report| report.unsettled_before.is_some());
+    let measured = if is_unsettled { "NOT SETTLED" } else { "measured" };
+    table.set_header(["", measured, "+- 95 %", "theory", "", "deviation"]);
     for measure in &MEASURES {
         let Some(found) = outcome.interval(measure) else {
             if outcome.reports.iter().all(|report| report.entries == 0) {
@@ -208,7 +253,7 @@ fn theory(expected: Option<&Expected>, measured: f64) -> [String; 3] {
         Meaning::Bound if measured <= expected.value => "within".to_owned(),
         Meaning::Exact | Meaning::Mean | Meaning::Bound => {
             let percent = 100.0 * expected.deviation(measured);
-            // What rounds to zero has no sign worth showing.
+            // A value that rounds to zero is shown as +0.00.
             format!("{:+.2} %", if percent.abs() < 0.005 { 0.0 } else { percent })
         }
     };
@@ -219,32 +264,56 @@ fn half_width(interval: &Interval) -> String {
     interval.half_width.map_or_else(String::new, figure)
 }
 
-fn figure(value: f64) -> String {
-    // What rounds to zero is shown without a sign.
+pub(super) fn figure(value: f64) -> String {
+    // A value that rounds to zero is shown without a sign.
     let value = if value.abs() < 5e-5 { 0.0 } else { value };
     if value.abs() >= 1000.0 { format!("{value:.1}") } else { format!("{value:.4}") }
 }
 
-fn quantiles(times: &Quantiles, plan: &Plan) -> String {
-    let Quantiles { mean, p50, p90, p99, max } = times;
-    // Without a latency there is no unit but the nanosecond.
+/// Marks waits that grow for as long as the run goes on.
+fn line_if_overloaded(text: &mut String, plan: &Plan, merged: &Report) {
+    let Load::Poisson { gap } = plan.workload.load else { return };
+    let rate = 1e9 / gap as f64;
+    if merged.throughput < OVERLOAD * rate {
+        let served = number(merged.throughput);
+        let grow = format!(
+            "requests arrive faster ({} per second) than they are granted ({served}): waits grow \
+             with the length of the run",
+            number(rate)
+        );
+        line(text, "OVERLOADED", &grow);
+    }
+}
+
+/// With less of the requests granted, more arrive than can be granted.
+const OVERLOAD: f64 = 0.95;
+
+fn quantiles(times: &Quantiles, half_width: Option<f64>, plan: &Plan) -> String {
+    let Quantiles { mean, p50, p90, p99, max, error } = times;
+    // Without a latency the unit is the nanosecond.
     let unit = if plan.network.mean_latency() > 0.0 { "T" } else { "ns" };
-    format!("mean {mean:.3} {unit}, p50 {p50:.3}, p90 {p90:.3}, p99 {p99:.3}, max {max:.3}")
+    let within = match error {
+        0.0 => String::new(),
+        error => format!(" (percentiles within {:.1} %)", 100.0 * error),
+    };
+    let width = half_width.map_or_else(String::new, |width| format!(" +- {width:.3}"));
+    let percentiles = format!("p50 {p50:.3}, p90 {p90:.3}, p99 {p99:.3}, max {max:.3}{within}");
+    format!("mean {mean:.3}{width} {unit}, {percentiles}")
 }
 
 fn checks(about: &About, plan: &Plan, merged: &Report) -> String {
     let ordering = match merged.overtakings {
-        None => "order (EM3) not looked at".to_owned(),
-        Some(0) => "order (EM3) kept".to_owned(),
-        Some(count) => format!("order (EM3) broken {}", counted(count, "time")),
+        None => "ordering not checked".to_owned(),
+        Some(0) => "ordering holds".to_owned(),
+        Some(count) => format!("ordering violated {}", counted(count, "time")),
     };
     let claims = about.claims_with(&plan.setup.settings);
     let state = match merged.violation_count {
         0 => {
             let bounded = claims.contains(&Claim::BoundedBypass)
                 || plan.judged.contains(&Claim::BoundedBypass);
-            let bounded = if bounded { ", nobody is passed twice by one" } else { "" };
-            format!("one inside at a time, nobody waits for ever, the fence grows{bounded}")
+            let bounded = if bounded { ", bounded bypass" } else { "" };
+            format!("mutual exclusion, liveness, fencing{bounded} hold")
         }
         count => {
             let kinds = merged.violations_by_property.iter();
@@ -255,13 +324,13 @@ fn checks(about: &About, plan: &Plan, merged: &Report) -> String {
     let claimed = if claims.contains(&Claim::Ordering) {
         "claimed"
     } else if about.claims.contains(&Claim::Ordering) {
-        "claimed by the algorithm, given up by this variant"
+        "claimed by the algorithm, not by this variant"
     } else {
         "not claimed"
     };
     let nonsense = match merged.nonsense {
         0 => String::new(),
-        count => format!("; {} made no sense", counted(count, "message")),
+        count => format!("; {} ignored as invalid", counted(count, "message")),
     };
     format!("{state}; {ordering} ({claimed}){nonsense}")
 }

@@ -1,0 +1,187 @@
+//! `mutua config`: checks and explains configuration files.
+
+use std::{fmt::Write, path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use mutua_node::{CONFIG_KEYS, Config, ConfigKey, Identity, KeyDefault};
+use mutua_tls::date;
+use serde::Serialize;
+
+use crate::{
+    exit::{CONFIG, Coded},
+    local::SYSTEM_CONFIG,
+};
+
+/// The end of the help.
+pub(crate) const HELP: &str = "\
+Exit codes: 0 the file is valid; 64 bad usage; 78 the file, or a certificate that it names, cannot \
+be used.";
+
+/// Check a configuration file, or print an example.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Check a file and the certificates that it names, without starting anything.
+    Check {
+        /// Configuration file.
+        #[arg(default_value = SYSTEM_CONFIG)]
+        file: PathBuf,
+    },
+    /// Print an example with every key.
+    Example,
+    /// List the keys with type, default and meaning.
+    Keys {
+        /// Print JSON: one list of objects.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    match &arguments.action {
+        Action::Check { file } => check(file)?,
+        Action::Example => print!("{}", example()),
+        Action::Keys { json: true } => {
+            let rows: Vec<_> = CONFIG_KEYS.iter().map(Row::of).collect();
+            println!("{}", serde_json::to_string_pretty(&rows)?);
+        }
+        Action::Keys { json: false } => {
+            for key in CONFIG_KEYS {
+                let row = Row::of(key);
+                let table = if key.table.is_empty() { "" } else { " " };
+                println!(
+                    "{}{table}{} ({}; {})",
+                    key.table,
+                    key.name,
+                    key.kind,
+                    row.default_words()
+                );
+                println!("    {}", key.meaning);
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(file: &std::path::Path) -> Result<()> {
+    let config = super::read_config(file)?;
+    let security = match &config.tls {
+        Some(files) => {
+            let opened = Identity::open(files.clone(), &config.node);
+            let identity = opened.map_err(|error| Coded(CONFIG, error.to_string()))?;
+            format!("TLS, certificate valid until {}", date(identity.certificate().until))
+        }
+        None if config.insecure => "no TLS, insecure".to_owned(),
+        None => "no TLS, loopback only".to_owned(),
+    };
+    println!("{} is valid", file.display());
+    println!("node {} of cluster {}, {security}", config.node, config.cluster);
+    println!("data directory {}", config.data.display());
+    print!("{}", members(&config));
+    Ok(())
+}
+
+fn members(config: &Config) -> String {
+    let mut text = String::new();
+    for member in &config.members {
+        let own = if member.name == config.node { " (this node)" } else { "" };
+        let _ = writeln!(text, "member {} at {}{own}", member.name, member.address);
+    }
+    text
+}
+
+/// A key for programs.
+#[derive(Serialize)]
+struct Row {
+    table: &'static str,
+    name: &'static str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    required: bool,
+    default: Option<&'static str>,
+    meaning: &'static str,
+}
+
+impl Row {
+    fn of(key: &ConfigKey) -> Self {
+        let ConfigKey { table, name, kind, default, meaning, .. } = *key;
+        let (required, default) = match default {
+            KeyDefault::Required => (true, None),
+            KeyDefault::Value(value) => (false, Some(value)),
+            KeyDefault::Words(words) => (false, Some(words)),
+        };
+        Self { table, name, kind, required, default, meaning }
+    }
+
+    fn default_words(&self) -> String {
+        self.default.map_or_else(|| "required".to_owned(), |value| format!("default: {value}"))
+    }
+}
+
+/// A file with every key: those that are needed as they are written, the others commented out.
+fn example() -> String {
+    let mut text =
+        "# Configuration of a Mutua node; a value behind # is an example or the default.\n\
+                    # Durations: 5, 0.5, 200ms, 30s, 5m, 1h. Paths are relative to this file.\n"
+            .to_owned();
+    let mut table = "";
+    for key in CONFIG_KEYS {
+        // An optional table is commented out as a whole.
+        let is_needed = matches!(key.table, "" | "[[members]]");
+        if key.table != table {
+            table = key.table;
+            let _ = writeln!(text, "\n{}{table}", if is_needed { "" } else { "#" });
+        }
+        for line in wrapped(&format!("{} ({})", key.meaning, key.kind)) {
+            let _ = writeln!(text, "# {line}");
+        }
+        let mark = if is_needed && key.default == KeyDefault::Required { "" } else { "#" };
+        let _ = writeln!(text, "{mark}{} = {}", key.name, key.example);
+    }
+    text
+}
+
+/// Lines of at most 90 characters.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("there is one");
+        if last.is_empty() {
+            last.push_str(word);
+        } else if last.len() + 1 + word.len() <= 90 {
+            last.push(' ');
+            last.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_valid_as_it_is_and_with_every_key() {
+        let text = example();
+        Config::parse(&text, "example").expect("valid as it is");
+        let all: Vec<_> = text
+            .lines()
+            .map(|line| {
+                line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line)
+            })
+            .collect();
+        let config = Config::parse(&all.join("\n"), "example").expect("valid with every key");
+        assert!(config.tls.is_some() && config.rules.len() == 1);
+        for key in CONFIG_KEYS {
+            assert!(all.contains(&&*format!("{} = {}", key.name, key.example)), "{}", key.name);
+        }
+    }
+}

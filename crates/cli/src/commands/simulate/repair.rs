@@ -1,0 +1,232 @@
+//! `mutua simulate --repair generic|special`: crashes, their repair and its cost.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use mutua_algorithms::About;
+use mutua_simulator::{
+    Detector, Distribution, RepairPlan, RepairReport, Repaired, simulate_repaired,
+};
+
+use super::{Arguments, NODES, recording::Recording, replay, unfit};
+use crate::{
+    durations, exit::usage, repair::RepairArgument, size, verdict::of_seed, words::counted,
+};
+
+/// Whether a run with a repair is wanted.
+pub(super) fn is_selected(arguments: &Arguments) -> bool {
+    argument(arguments) != RepairArgument::None
+}
+
+/// The repair: as given, or the generic one if an option is given that needs one.
+fn argument(arguments: &Arguments) -> RepairArgument {
+    let implied = arguments.election.is_some()
+        || arguments.detector.is_some()
+        || !arguments.network.chosen_crashes().is_empty();
+    let usual = if implied { RepairArgument::Generic } else { RepairArgument::None };
+    arguments.repair.unwrap_or(usual)
+}
+
+/// Refuses the options of a repair in a run with `--repair none`.
+pub(super) fn refuse_without(arguments: &Arguments) -> Result<()> {
+    arguments.network.refuse_chosen_crashes("does not go with --repair none")?;
+    for (option, given) in
+        [("--election", arguments.election.is_some()), ("--detector", arguments.detector.is_some())]
+    {
+        if given {
+            return Err(usage(format!(
+                "{option} does not go with --repair none: leave one of them out"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Reports of a crash come after this many mean latencies, if no detector is given.
+const DETECTION: f64 = 5.0;
+
+pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
+    unfit::refuse(arguments, about, unfit::Run::Mutex)?;
+    refuse(arguments)?;
+    size::check(about, &arguments.system.setup(&arguments.name, NODES)?, 1)
+        .map_err(|error| usage(error.to_string()))?;
+    let plan = super::plan(arguments)?;
+    let usual = Distribution::Constant((DETECTION * plan.network.mean_latency()) as u64);
+    let usual = Detector::Perfect(usual);
+    let plan = RepairPlan {
+        plan,
+        election: arguments.election.unwrap_or_default(),
+        special: argument(arguments) == RepairArgument::Special,
+        chosen: arguments.network.chosen_crashes(),
+        detector: arguments.detector.unwrap_or(usual),
+        transmission: None,
+        handling: None,
+    };
+    let recording = Recording::new(arguments, replay::title(), None)?;
+    let report = match &recording {
+        None => simulate_repaired(about.name, &plan, None),
+        Some(recording) => {
+            let make = |name, start: &_| recording.recorder(name, start);
+            simulate_repaired(about.name, &plan, Some(&make))
+        }
+    };
+    let report = report.context("unknown mutual exclusion algorithm")?;
+    let report = report.map_err(|error| usage(error.to_string()))?;
+    if let Some(recording) = recording {
+        if let Some(times) = around_the_repairs(&plan, &report) {
+            recording.show_only(times);
+        }
+        recording.finish()?;
+    }
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        show(about, &plan, &report);
+    }
+    if report.report.violations.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    replay::print_command(plan.plan.seed);
+    Ok(ExitCode::FAILURE)
+}
+
+/// The times that a diagram shows: from shortly before the first crash to the first entry after the
+/// last repair; none without a repair, and none for runs that are shown whole.
+fn around_the_repairs(
+    plan: &RepairPlan,
+    report: &RepairReport,
+) -> Option<std::ops::RangeInclusive<u64>> {
+    let (first, last) = (report.repairs.first()?, report.repairs.last()?);
+    let margin = (SHOWN_AROUND * plan.plan.network.mean_latency()) as u64;
+    let end = last.entered_at.unwrap_or(last.resumed_at).max(last.resumed_at);
+    report
+        .report
+        .violations
+        .is_empty()
+        .then(|| first.changed_at.saturating_sub(margin)..=end + margin)
+}
+
+/// A diagram shows so many mean latencies before the first crash and after the last repair.
+const SHOWN_AROUND: f64 = 3.0;
+
+/// Refuses what a run with a repair does not have.
+fn refuse(arguments: &Arguments) -> Result<()> {
+    if argument(arguments) == RepairArgument::GenericWithoutViews {
+        return Err(usage(
+            "generic-without-views is a negative control of `mutua check`: use --repair generic",
+        ));
+    }
+    let network = &arguments.network;
+    // Timeouts see a partition; a perfect detector reports crashes only.
+    let may_be_wrong = matches!(arguments.detector, Some(Detector::Timeout(_)));
+    let given = [
+        ("--runs", arguments.runs > 1),
+        ("--shrink", arguments.shrink),
+        ("--app-messages", arguments.app_messages.is_some()),
+        ("--order", arguments.order),
+        ("--property", !arguments.properties.is_empty()),
+        ("--per-node", arguments.per_node),
+        ("--loss", network.loss != 0.0),
+        ("--duplication", network.duplication != 0.0),
+        ("--partition", !network.partition.is_empty() && !may_be_wrong),
+        ("--reorder", network.reorder),
+    ];
+    match given.into_iter().find(|&(_, given)| given) {
+        None => Ok(()),
+        Some(("--partition", _)) => Err(usage(
+            "--partition does not go with --detector perfect, which reports crashes only: use \
+             --detector timeout:TIME",
+        )),
+        Some((option @ ("--loss" | "--duplication" | "--reorder"), _)) => Err(usage(format!(
+            "{option} does not go with a repair, which needs reliable links: use --crash ID@TIME"
+        ))),
+        Some((option, _)) => Err(usage(format!(
+            "{option} does not go with a repair: leave it out, or use --repair none"
+        ))),
+    }
+}
+
+fn show(about: &About, plan: &RepairPlan, report: &RepairReport) {
+    println!(
+        "{}, {}, {} repair with {}, {}\n",
+        about.title,
+        counted(plan.plan.setup.nodes.into(), "process"),
+        report.repair,
+        report.election,
+        words(plan.detector)
+    );
+    for repaired in &report.repairs {
+        println!("{}", line(repaired));
+    }
+    if report.repairs.is_empty() {
+        println!("repairs      none");
+    }
+    for (purpose, kinds) in &report.messages_by_purpose {
+        let total: u64 = kinds.values().sum();
+        let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        println!("messages     {purpose} {total}: {}", kinds.join(", "));
+    }
+    let (before, after) = (report.entries_before, report.entries_after);
+    if plan.plan.network.outages.is_empty() && plan.chosen.is_empty() {
+        println!("entries      {before}");
+    } else {
+        println!("entries      {before} before the first crash, {after} after it");
+    }
+    println!(
+        "lost         {}; {}",
+        counted(report.requests_lost, "request"),
+        counted(report.double_entries, "double entry")
+    );
+    match report.report.violations.as_slice() {
+        [] => println!("checks       mutual exclusion, liveness of survivors and fencing hold"),
+        violations => {
+            for violation in violations.iter().take(5) {
+                let (name, seed) = (violation.property.name(), of_seed(violation, 1));
+                let at = durations::show(violation.at as f64);
+                println!("VIOLATION    {name}, {seed}at {at}: {}", violation.what);
+            }
+        }
+    }
+    println!("events       {}, trace {}", report.report.events, report.report.trace_hash);
+}
+
+fn words(detector: Detector) -> String {
+    match detector {
+        Detector::Perfect(delay) => {
+            format!("crashes reported after {}", durations::show_distribution(&delay))
+        }
+        Detector::Timeout(limit) => {
+            format!("a crash suspected after a silence of {}", durations::show(limit as f64))
+        }
+    }
+}
+
+/// One repair, its times since the crash or restart.
+fn line(repaired: &Repaired) -> String {
+    let since = |at: u64| durations::show(at.saturating_sub(repaired.changed_at) as f64);
+    let entry = match repaired.entered_at {
+        Some(at) => format!("first entry after {}", since(at)),
+        None => "no entry yet".to_owned(),
+    };
+    let stopped = repaired
+        .stopped_for()
+        .map_or(String::new(), |time| format!(" (no entry for {})", durations::show(time as f64)));
+    let (after, at) = (repaired.after, durations::show(repaired.changed_at as f64));
+    let (first, last) = (since(repaired.suspended_at), since(repaired.resumed_at));
+    let steps = match (repaired.without, repaired.leader) {
+        (None, leader) => format!(
+            "suspended after {first}, view of {} started by {} after {}, resumed after {last}",
+            repaired.members,
+            leader.map_or("none".to_owned(), |leader| leader.to_string()),
+            since(repaired.started_at),
+        ),
+        (Some(crashed), None) => {
+            format!("{} go on without {crashed} after {first} to {last}", repaired.members)
+        }
+        (Some(crashed), Some(by)) => format!(
+            "{} go on without {crashed} after {first}, its part taken over by {by} after {last}",
+            repaired.members
+        ),
+    };
+    format!("view {:<7} {after} at {at}: {steps}, {entry}{stopped}", repaired.view)
+}

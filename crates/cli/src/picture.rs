@@ -1,0 +1,244 @@
+//! The files of diagrams: SVG, PNG, PDF, or a page with a slider.
+
+mod pdf;
+mod raster;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use mutua_lab::diagram::{self, Drawing};
+use mutua_trace::{Event, Header, Unit};
+
+use crate::{durations, exit::usage, names};
+
+/// The options of diagrams.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct PictureArguments {
+    /// Draw a space-time diagram to this file: SVG, PNG, PDF, or HTML with a slider for the steps,
+    /// by the ending of its name.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) diagram: Option<PathBuf>,
+
+    /// Draw only these steps, as in 5..12; of a simulation these times, as in 10ms..25ms.
+    #[arg(long, value_name = "FROM..TO", requires = "diagram", value_parser = steps)]
+    pub(crate) steps: Option<Steps>,
+
+    /// Continue a diagram that is wider than this in a row below.
+    #[arg(long, value_name = "PIXELS", requires = "diagram", value_parser = width)]
+    pub(crate) width: Option<f64>,
+
+    /// Size of the diagram: 2 is twice as large as usual, also in pixels of a PNG.
+    #[arg(long, value_name = "FACTOR", requires = "diagram", value_parser = scale)]
+    pub(crate) scale: Option<f64>,
+
+    /// Draw time to scale, instead of steps as wide as their labels.
+    #[arg(long, requires = "diagram")]
+    pub(crate) linear: bool,
+
+    /// Write new values of these variables beside the events that change them, as in queue,holder.
+    #[arg(long, value_name = "NAMES", requires = "diagram", value_delimiter = ',')]
+    pub(crate) variables: Vec<String>,
+}
+
+/// The steps or times to draw.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Steps {
+    first: u64,
+    last: u64,
+    /// Whether they are times, in nanoseconds.
+    are_times: bool,
+}
+
+/// The formats of a diagram.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Format {
+    Svg,
+    Png,
+    Pdf,
+    Html,
+}
+
+impl Format {
+    fn of(file: &Path) -> Result<Self> {
+        let Some(ending) = file.extension() else { return Ok(Self::Svg) };
+        let ending = ending.to_string_lossy().to_lowercase();
+        Ok(match ending.as_str() {
+            "svg" => Self::Svg,
+            "png" => Self::Png,
+            "pdf" => Self::Pdf,
+            "html" | "htm" => Self::Html,
+            _ => {
+                return Err(usage(format!(
+                    "cannot draw `{}`: unknown format `{ending}`; use a name that ends in .svg, \
+                     .png, .pdf or .html",
+                    file.display()
+                )));
+            }
+        })
+    }
+}
+
+impl PictureArguments {
+    /// Refuses what cannot be drawn of a trace in this unit, before the trace is made.
+    pub(crate) fn check(&self, unit: Unit) -> Result<()> {
+        if let Some(file) = &self.diagram {
+            Format::of(file)?;
+        }
+        match (self.steps, unit) {
+            (Some(Steps { are_times: true, .. }), Unit::Step) => {
+                Err(usage("invalid --steps: a script has no times; give steps, as in 5..12"))
+            }
+            (Some(Steps { are_times: false, .. }), Unit::Nanoseconds) => Err(usage(
+                "invalid --steps: a simulation has times instead; give them with a unit, as in \
+                 10ms..25ms",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Draws a trace to the file, if there is one. `drawing` has what the options do not give.
+    pub(crate) fn write(&self, header: &Header, events: &[Event], drawing: Drawing) -> Result<()> {
+        let Some(file) = &self.diagram else { return Ok(()) };
+        self.check(header.unit)?;
+        self.check_variables(events)?;
+        let drawing = self.drawing(header, drawing);
+        write(file, header, events, &drawing)
+    }
+
+    /// Refuses variables that no process has.
+    fn check_variables(&self, events: &[Event]) -> Result<()> {
+        let mut known: Vec<&str> = Vec::new();
+        for (name, _) in events.iter().flat_map(|event| event.state.iter()) {
+            if !known.contains(&name) {
+                known.push(name);
+            }
+        }
+        match self.variables.iter().find(|name| !known.contains(&name.as_str())) {
+            Some(unknown) => Err(names::unknown("variable", unknown, known)),
+            None => Ok(()),
+        }
+    }
+
+    fn drawing(&self, header: &Header, drawing: Drawing) -> Drawing {
+        let unit = match header.unit {
+            Unit::Step | Unit::Nanoseconds => 1,
+            Unit::Microseconds => 1_000,
+            Unit::Milliseconds => 1_000_000,
+        };
+        let steps = self.steps.map(|steps| {
+            let unit = if steps.are_times { unit } else { 1 };
+            (steps.first / unit, steps.last / unit)
+        });
+        Drawing {
+            steps,
+            linear: self.linear,
+            width: self.width.unwrap_or(drawing.width),
+            scale: self.scale.unwrap_or(drawing.scale),
+            variables: self.variables.clone(),
+            ..drawing
+        }
+    }
+}
+
+/// Draws a trace to a file in the format that its name ends in.
+pub(crate) fn write(
+    file: &Path,
+    header: &Header,
+    events: &[Event],
+    drawing: &Drawing,
+) -> Result<()> {
+    let content = match Format::of(file)? {
+        Format::Svg => diagram::draw(header, events, drawing).into_bytes(),
+        Format::Html => diagram::html(header, events, drawing).into_bytes(),
+        Format::Png => raster::png(&diagram::draw(header, events, drawing))?,
+        Format::Pdf => pdf::pdf(&raster::tree(&diagram::draw(header, events, drawing))?),
+    };
+    fs::write(file, content)
+        .with_context(|| format!("cannot write the diagram to {}", file.display()))
+}
+
+/// Draws an SVG picture to a file: as it is, as PNG or as PDF.
+pub(crate) fn write_svg(file: &Path, svg: &str) -> Result<()> {
+    let content = match Format::of(file)? {
+        Format::Svg => svg.as_bytes().to_vec(),
+        Format::Png => raster::png(svg)?,
+        Format::Pdf => pdf::pdf(&raster::tree(svg)?),
+        Format::Html => {
+            return Err(usage(format!(
+                "cannot draw `{}`: this picture has no steps; use a name that ends in .svg, .png \
+                 or .pdf",
+                file.display()
+            )));
+        }
+    };
+    fs::write(file, content)
+        .with_context(|| format!("cannot write the picture to {}", file.display()))
+}
+
+fn steps(text: &str) -> Result<Steps, String> {
+    let wrong = || "give the first and the last, as in 5..12 or 10ms..25ms".to_owned();
+    let (first, last) = text.split_once("..").ok_or_else(wrong)?;
+    let steps = match (first.trim().parse(), last.trim().parse()) {
+        (Ok(first), Ok(last)) => Steps { first, last, are_times: false },
+        _ => {
+            let time = |text: &str| durations::nanoseconds(text).map_err(|_| wrong());
+            Steps { first: time(first)?, last: time(last)?, are_times: true }
+        }
+    };
+    if steps.first > steps.last {
+        return Err(format!("{text} ends before it begins"));
+    }
+    Ok(steps)
+}
+
+fn width(text: &str) -> Result<f64, String> {
+    let within = |width: &f64| (400.0..=100_000.0).contains(width);
+    text.trim().parse().ok().filter(within).ok_or_else(|| "give 400 to 100000".to_owned())
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let within = |scale: &f64| (0.1..=20.0).contains(scale);
+    text.trim().parse().ok().filter(within).ok_or_else(|| "give 0.1 to 20".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diagram_has_the_format_of_its_name() {
+        for (name, format) in [
+            ("x.svg", Format::Svg),
+            ("X.PNG", Format::Png),
+            ("a.b/x.pdf", Format::Pdf),
+            ("x.html", Format::Html),
+            ("picture", Format::Svg),
+        ] {
+            assert_eq!(Format::of(Path::new(name)).unwrap(), format, "{name}");
+        }
+        let refusal = Format::of(Path::new("x.gif")).unwrap_err().to_string();
+        assert!(refusal.contains(".svg, .png, .pdf or .html"), "{refusal}");
+    }
+
+    #[test]
+    fn steps_are_numbers_or_times() {
+        assert_eq!(steps("5..12"), Ok(Steps { first: 5, last: 12, are_times: false }));
+        let times = Steps { first: 1_000_000, last: 2_500_000, are_times: true };
+        assert_eq!(steps("1ms..2.5ms"), Ok(times));
+        for wrong in ["5", "12..5", "a..b", "1ms.."] {
+            assert!(steps(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn steps_of_a_script_are_not_times() {
+        let of = |text| PictureArguments { steps: steps(text).ok(), ..Default::default() };
+        assert!(of("1..2").check(Unit::Step).is_ok() && of("1ms..2ms").check(Unit::Step).is_err());
+        let simulated = Unit::Nanoseconds;
+        assert!(of("1..2").check(simulated).is_err() && of("1ms..2ms").check(simulated).is_ok());
+    }
+}

@@ -1,0 +1,20 @@
+//! The commands on locks and nodes, with real processes: each test has a node of its own.
+//!
+//! One binary, so that the harness is compiled and linked once. Tests that need the machine to
+//! themselves (`thousand`), namespaces (`scope`) or an etcd (`etcd`) are binaries of their own.
+
+mod cluster;
+mod command;
+mod copied_member;
+mod endpoint;
+mod faults;
+mod flock;
+mod hold;
+mod identity;
+mod link;
+mod nodes;
+mod scene;
+mod terminal;
+mod trial;
+mod versions;
+mod wait;

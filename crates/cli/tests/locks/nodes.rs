@@ -1,0 +1,111 @@
+//! Configured nodes on this machine.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use crate::scene::{Scene, wait_for};
+
+pub(crate) struct Cluster {
+    mutua: &'static str,
+    directory: PathBuf,
+    nodes: Vec<Option<Child>>,
+}
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+impl Cluster {
+    /// Starts two.
+    pub(crate) fn start(scene: &Scene) -> Self {
+        Self::start_many(scene, 2)
+    }
+
+    /// Starts so many, and waits until they grant.
+    pub(crate) fn start_many(scene: &Scene, count: usize) -> Self {
+        let directory = scene.path().to_owned();
+        let names = &NAMES[..count];
+        // Held until all are known, so that they differ.
+        let bind = |_: &&str| TcpListener::bind("127.0.0.1:0").expect("a port");
+        let ports: Vec<_> = names.iter().map(bind).collect();
+        let member = |(name, port): (&&str, &TcpListener)| {
+            let address = port.local_addr().expect("an address");
+            format!("[[members]]\nname = \"{name}\"\naddress = \"{address}\"\n")
+        };
+        let members: String = names.iter().zip(&ports).map(member).collect();
+        for name in names {
+            let text = format!("cluster = \"test\"\nnode = \"{name}\"\ndata = \"{name}\"\n");
+            let file = directory.join(format!("{name}.toml"));
+            fs::write(file, text + &members).expect("written");
+        }
+        drop(ports);
+        let nodes = names.iter().map(|_| None).collect();
+        let mut cluster = Self { mutua: scene.mutua(), directory, nodes };
+        for index in 0..count {
+            cluster.run(index);
+        }
+        wait_for("the nodes to grant", || (0..count).all(|one| cluster.is_granting(scene, one)));
+        cluster
+    }
+
+    /// Runs a node that does not run.
+    pub(crate) fn run(&mut self, index: usize) {
+        let mut command = Command::new(self.mutua);
+        command.args(["node", "--quiet", "--config"]).arg(self.file(index));
+        // Where a test can look at it.
+        let log = self.file(index).with_extension("log");
+        let log = fs::OpenOptions::new().create(true).append(true).open(log).expect("made");
+        let child = command.stdin(Stdio::null()).stderr(log).spawn();
+        self.nodes[index] = Some(child.expect("run"));
+    }
+
+    pub(crate) fn kill(&mut self, index: usize) {
+        if let Some(mut child) = self.nodes[index].take() {
+            child.kill().expect("killed");
+            child.wait().expect("dead");
+        }
+    }
+
+    /// The process of a node that runs.
+    pub(crate) fn pid(&self, index: usize) -> u32 {
+        self.nodes[index].as_ref().expect("it runs").id()
+    }
+
+    pub(crate) fn file(&self, index: usize) -> PathBuf {
+        self.directory.join(format!("{}.toml", NAMES[index]))
+    }
+
+    pub(crate) fn socket(&self, index: usize) -> PathBuf {
+        self.directory.join(NAMES[index]).join("locks.sock")
+    }
+
+    pub(crate) fn endpoint(&self, index: usize) -> String {
+        format!("unix:{}", self.socket(index).display())
+    }
+
+    /// Whether a node is in a view.
+    pub(crate) fn is_granting(&self, scene: &Scene, index: usize) -> bool {
+        let output = scene.command(&["ls", "--endpoint", &self.endpoint(index)]).output();
+        let output = output.expect("run");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        output.status.success() && !printed.contains("grants are suspended")
+    }
+
+    /// The fencing token of the holder at a node.
+    pub(crate) fn token(&self, scene: &Scene, index: usize, name: &str) -> Option<u64> {
+        let endpoint = self.endpoint(index);
+        let shown = scene.command(&["show", "--json", "--endpoint", &endpoint, name]).output();
+        let shown = String::from_utf8_lossy(&shown.expect("run").stdout).into_owned();
+        shown.split("\"fencing_token\":\"").nth(1)?.split('"').next()?.parse().ok()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for index in 0..self.nodes.len() {
+            self.kill(index);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What monitors see of a node: metrics, health, readiness, JSON logs; and the files for monitors.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    os::unix::net::UnixDatagram,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+struct Node {
+    child: Child,
+    port: u16,
+    directory: tempfile::TempDir,
+}
+
+impl Node {
+    /// Starts a member of a cluster of so many, of which the others do not run.
+    fn start(members: usize) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let ports = free_ports(members + 1);
+        let port = ports[members];
+        let mut text = format!(
+            "cluster = \"shop\"\nnode = \"n0\"\ndata = \"data\"\nmetrics_listen = {port}\n"
+        );
+        for (index, port) in ports[..members].iter().enumerate() {
+            let address = format!("127.0.0.1:{port}");
+            text += &format!("[[members]]\nname = \"n{index}\"\naddress = \"{address}\"\n");
+        }
+        fs::write(directory.path().join("mutua.toml"), text).expect("written");
+        let child = run(directory.path());
+        Self { child, port, directory }
+    }
+
+    /// Kills the node and starts it again.
+    fn crash(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("dead");
+        self.child = run(self.directory.path());
+    }
+
+    fn endpoint(&self) -> String {
+        format!("unix:{}", self.directory.path().join("data/locks.sock").display())
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
+        self.request(&format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+    }
+
+    fn request(&self, text: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("connected");
+        stream.write_all(text.as_bytes()).expect("sent");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).expect("a reply");
+        let code = reply.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a code");
+        let body = reply.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        (code, body.to_owned())
+    }
+
+    fn lock(&self, arguments: &[&str]) -> bool {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mutua"));
+        command.args(["lock", "--endpoint", &self.endpoint()]);
+        command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
+        command.status().expect("run").success()
+    }
+}
+
+/// Different ports that are free now.
+fn free_ports(count: usize) -> Vec<u16> {
+    let bound: Vec<_> =
+        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+    bound.iter().map(|one| one.local_addr().expect("an address").port()).collect()
+}
+
+/// Runs the node of this directory, and returns when it says that it is ready for clients.
+fn run(directory: &Path) -> Child {
+    let log = fs::File::create(directory.join("log")).expect("a log");
+    let notify = directory.join("notify");
+    let _ = fs::remove_file(&notify);
+    let supervisor = UnixDatagram::bind(&notify).expect("a socket");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mutua"));
+    command.args(["node", "--log", "json", "--config"]).arg(directory.join("mutua.toml"));
+    command.arg("--audit").arg(directory.join("audit")).stderr(log).stdin(Stdio::null());
+    let child = command.env("NOTIFY_SOCKET", &notify).spawn().expect("run");
+    supervisor.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+    let mut buffer = [0; 64];
+    let length = supervisor.recv(&mut buffer).expect("a notification");
+    assert!(buffer[..length].starts_with(b"READY=1\n"));
+    child
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The value of a metric without labels, or with these.
+fn value(text: &str, name: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+    line.unwrap_or_else(|| panic!("{name} in {text}")).parse().expect("a number")
+}
+
+#[test]
+fn a_node_that_grants_is_healthy_and_ready_and_counts_its_grants() {
+    let node = Node::start(1);
+    assert_eq!(node.get("/health"), (200, "ok\n".to_owned()));
+    assert_eq!(node.get("/ready").0, 200);
+    for _ in 0..3 {
+        assert!(node.lock(&["x", "--", "sleep", "0.02"]));
+    }
+    assert!(node.lock(&["y", "--", "sh", "-c", "true"]));
+    let (code, text) = node.get("/metrics");
+    assert_eq!(code, 200);
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    assert!(value(&text, "mutua_grants_total") >= 4.0);
+    assert_eq!(value(&text, "mutua_requests_total{outcome=\"granted\"}"), 4.0);
+    assert_eq!(value(&text, "mutua_wait_seconds_count"), 4.0);
+    assert_eq!(value(&text, "mutua_hold_seconds_count"), 4.0);
+    assert!(value(&text, "mutua_hold_seconds_sum") >= 0.06);
+    assert_eq!(value(&text, "mutua_suspended"), 0.0);
+    assert_eq!(value(&text, "mutua_held"), 0.0);
+    assert!(value(&text, "process_resident_memory_bytes") > 1e6);
+    assert!(text.contains("mutua_build_info{version=\"0.1.0\",cluster=\"shop\",node=\"n0\"} 1"));
+    assert_eq!(node.get("/other").0, 404);
+    assert_eq!(
+        node.request("POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").0,
+        405
+    );
+    let log = fs::read_to_string(node.directory.path().join("log")).expect("a log");
+    let message = "\"message\":\"node n0 runs as process";
+    let line = log.lines().find(|line| line.contains(message)).unwrap_or_else(|| panic!("{log}"));
+    for part in ["{\"timestamp\":\"", "\"level\":\"INFO\""] {
+        assert!(line.contains(part), "{line}");
+    }
+}
+
+#[test]
+fn a_node_without_its_peers_is_healthy_and_not_ready() {
+    let node = Node::start(2);
+    assert_eq!(node.get("/health").0, 200);
+    let (code, why) = node.get("/ready");
+    assert!(code == 503 && why.contains("n1"), "{code} {why}");
+    let (_, text) = node.get("/metrics");
+    assert_eq!(value(&text, "mutua_suspended"), 1.0);
+    assert_eq!(value(&text, "mutua_link_up{member=\"n1\"}"), 0.0);
+}
+
+#[test]
+fn a_node_that_waits_for_leases_after_a_crash_is_not_ready_and_its_status_says_so() {
+    let mut node = Node::start(1);
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_mutua"));
+    holder.args(["lock", "--ttl", "60s", "--endpoint", &node.endpoint(), "x", "--", "sleep", "60"]);
+    let mut holder = holder.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("run");
+    let begun = Instant::now();
+    while value(&node.get("/metrics").1, "mutua_held") < 1.0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the lock is not held");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Without its client nobody reclaims the lock, and the lease must expire.
+    holder.kill().expect("killed");
+    node.crash();
+    holder.wait().expect("dead");
+    let (code, why) = node.get("/ready");
+    assert!(code == 503 && why.contains("did not stop cleanly"), "{code} {why}");
+    let mut status = Command::new(env!("CARGO_BIN_EXE_mutua"));
+    let status = status.args(["status", "--endpoint", &node.endpoint()]).output().expect("run");
+    let text = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert_eq!(status.status.code(), Some(69), "{text}");
+    assert!(text.contains("grants are suspended: the node did not stop cleanly"), "{text}");
+}
+
+#[test]
+fn the_audit_log_has_grants_releases_and_losses() {
+    let node = Node::start(1);
+    assert!(node.lock(&["x", "--", "sleep", "0.05"]));
+    let text = fs::read_to_string(node.directory.path().join("audit")).expect("a log");
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let [granted, released] = lines.as_slice() else { panic!("{text}") };
+    assert!(granted["event"] == "granted" && granted["name"] == "x", "{granted}");
+    assert!(granted["pid"].as_u64() > Some(0) && granted["command"] == "sleep 0.05", "{granted}");
+    assert!(released["event"] == "released" && released["held_ms"].as_u64() >= Some(50), "{text}");
+    assert_eq!(granted["fencing_token"], released["fencing_token"]);
+
+    // A holder whose lock is broken.
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_mutua"));
+    holder.args(["lock", "--endpoint", &node.endpoint(), "y", "--", "sleep", "60"]);
+    let mut holder = holder.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("run");
+    let begun = Instant::now();
+    let breaks = || {
+        let mut broken = Command::new(env!("CARGO_BIN_EXE_mutua"));
+        broken.args(["break", "--yes", "--reason", "test", "--endpoint", &node.endpoint(), "y"]);
+        broken.output().expect("run")
+    };
+    while !breaks().status.success() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", breaks());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(holder.wait().expect("ended").code(), Some(79));
+    let text = fs::read_to_string(node.directory.path().join("audit")).expect("a log");
+    assert!(text.contains("\"event\":\"lost\"") && text.contains("test"), "{text}");
+}
+
+#[test]
+fn silent_connections_do_not_keep_monitors_away() {
+    let node = Node::start(1);
+    let silent: Vec<_> = (0..100)
+        .map(|_| TcpStream::connect(("127.0.0.1", node.port)).expect("connected"))
+        .collect();
+    assert_eq!(node.get("/health").0, 200, "answered once silent connections are given up");
+    assert!(node.lock(&["x", "--", "true"]), "clients are served meanwhile");
+    drop(silent);
+}
+
+/// The metrics in a text: words that begin as ours do.
+fn metrics_in(text: &str) -> BTreeSet<String> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let ours = words.filter(|word| word.starts_with("mutua_") || word.starts_with("process_"));
+    ours.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_dashboard_and_the_alerts_use_metrics_that_exist() {
+    let node = Node::start(2);
+    let (_, text) = node.get("/metrics");
+    let mut known = metrics_in(&text);
+    // They appear with the first of their kind, and with TLS.
+    known.insert("mutua_requests_total".to_owned());
+    known.insert("mutua_certificate_expiry_timestamp_seconds".to_owned());
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/monitoring");
+    for file in ["alerts.yml", "dashboard.json"] {
+        let used = metrics_in(&fs::read_to_string(files.join(file)).expect(file));
+        assert!(used.len() > 5, "{file} uses {used:?}");
+        let unknown: Vec<_> = used.difference(&known).collect();
+        assert!(unknown.is_empty(), "{file} uses unknown metrics {unknown:?}");
+    }
+    let dashboard = fs::read_to_string(files.join("dashboard.json")).expect("a file");
+    serde_json::from_str::<serde_json::Value>(&dashboard).expect("JSON");
+}

@@ -1,0 +1,88 @@
+//! Clients: on each host a loop that runs a short job under the lock, again and again.
+
+use std::{
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use crate::{cluster::Cluster, history::History};
+
+/// The lease of a client. A lock whose client was killed is free at most this much later.
+pub(crate) const TTL: &str = "6s";
+
+/// What holds a lock, and what waits for it.
+pub(crate) struct Workers {
+    stopped: Arc<AtomicBool>,
+    /// The process of `mutua lock` on each host, while there is one.
+    running: Vec<Arc<Mutex<Option<u32>>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    pub(crate) fn start(cluster: &Cluster, history: &History) -> Self {
+        let lock = ["lock", "--config", "mutua.toml", "--ttl", TTL, "-w", "30", "x", "--"];
+        let command = |index: usize| cluster.command(index, &lock);
+        Self::with(cluster, history, command)
+    }
+
+    /// The jobs alone: what they would do if there were no lock.
+    pub(crate) fn start_without_lock(cluster: &Cluster, history: &History) -> Self {
+        let command = |index: usize| {
+            let mut command = cluster.host(index).command("env");
+            command.arg("LOCK_TOKEN=1");
+            command
+        };
+        Self::with(cluster, history, command)
+    }
+
+    fn with(cluster: &Cluster, history: &History, command: impl Fn(usize) -> Command) -> Self {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let running: Vec<Arc<Mutex<Option<u32>>>> =
+            (0..cluster.hosts()).map(|_| Arc::default()).collect();
+        let start = |index: usize| {
+            let mut command = command(index);
+            command.arg("sh").arg("-c").arg(history.job()).arg(history.directory());
+            let log = PathBuf::from(cluster.host(index).directory()).join("lock.log");
+            command.arg(index.to_string());
+            let (stopped, running) = (Arc::clone(&stopped), Arc::clone(&running[index]));
+            thread::spawn(move || {
+                while !stopped.load(Ordering::Relaxed) {
+                    let log = std::fs::OpenOptions::new().create(true).append(true).open(&log);
+                    command.stderr(log.expect("a log")).stdin(Stdio::null());
+                    let child: Child = command.spawn().expect("a client");
+                    wait(child, &running);
+                    thread::sleep(Duration::from_millis(5));
+                }
+            })
+        };
+        let threads = (0..cluster.hosts()).map(start).collect();
+        Self { stopped, running, threads }
+    }
+
+    /// The process of `mutua lock` on a host, holding or waiting.
+    pub(crate) fn pid(&self, host: usize) -> Option<u32> {
+        *self.running[host].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the last jobs have ended.
+    pub(crate) fn stop(mut self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.join().expect("a client's loop does not panic");
+        }
+    }
+}
+
+fn wait(mut child: Child, running: &Mutex<Option<u32>>) {
+    let set = |pid| *running.lock().unwrap_or_else(PoisonError::into_inner) = pid;
+    set(Some(child.id()));
+    // Whatever its exit code: what counts is in the history.
+    let _ = child.wait();
+    set(None);
+}

@@ -1,0 +1,12 @@
+//! The commands that study algorithms, as a user runs them.
+
+mod check;
+mod choose;
+mod compare;
+mod docs;
+mod lab;
+mod pictures;
+mod pipe;
+mod quorums;
+mod replay;
+mod simulate;
