@@ -1,24 +1,26 @@
-//! A node that is fed any bytes by a peer that has said hello, in any cuts: it reads or refuses
-//! them, whatever state the earlier ones have brought it to.
+//! A node that receives any bytes, in any pieces, from a peer whose hello was accepted: it decodes
+//! or refuses them, whatever state the earlier ones have led to.
 //!
-//! The input is pieces: a byte that says how long the piece is, and whether it is raw or the body
-//! of a frame, for which length and tag are put before it, so that bodies are reached often.
+//! The input is pieces: a byte that gives the length of the piece, and whether it is raw or the
+//! body of a frame, which gets a length and a tag, so that bodies are reached often.
 
 #![no_main]
 
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use mutua_brain::{Brain, Connection, Effect, Hello, Limits, Member, Moment, Plan, Seat};
+use mutua_protocol::{
+    Connection, Effect, Hello, Limits, Member, Moment, Plan, Protocol, ProtocolConfig,
+};
 
 const MEMBERS: u32 = 3;
-/// The node under test, which does not take the chair, and the peer that does.
+/// The node under test, which is not the coordinator, and the peer that is.
 const NODE: Member = Member(1);
 const PEER: Member = Member(0);
 
-fn node(me: Member) -> Brain {
+fn node(me: Member) -> Protocol {
     let plan = Plan::new(MEMBERS, &[]).expect("the default rule");
-    let seat = Seat {
+    let config = ProtocolConfig {
         cluster: "fuzz".to_owned(),
         names: (0..MEMBERS).map(|member| format!("n{member}")).collect(),
         me,
@@ -27,21 +29,21 @@ fn node(me: Member) -> Brain {
         epoch: 0,
         limits: Limits::default(),
     };
-    Brain::new(Moment::ZERO, seat)
+    Protocol::new(Moment::ZERO, config)
 }
 
-/// Real nodes say the hellos.
-fn greet(brain: &mut Brain, peer: Member, connection: u64) {
+/// Connects a peer with the hello of a real node.
+fn greet(protocol: &mut Protocol, peer: Member, connection: u64) {
     let bytes = node(peer).hello(NODE);
     let (hello, _) = Hello::decode(&bytes).expect("a node's hello").expect("a whole one");
-    let greeted = brain.connected(Moment::ZERO, Connection(connection), &hello);
-    greeted.expect("a hello that fits");
+    let greeted = protocol.connected(Moment::ZERO, Connection(connection), &hello);
+    greeted.expect("an accepted hello");
 }
 
-/// The tag is in the header of whatever the node writes.
-fn tag(brain: &mut Brain) -> [u8; 4] {
+/// The tag of the session, which is in the header of every frame that the node writes.
+fn tag(protocol: &mut Protocol) -> [u8; 4] {
     let mut bytes = Vec::new();
-    assert!(brain.output(PEER, Connection(0), &mut bytes), "an acknowledgement is due");
+    assert!(protocol.output(PEER, Connection(0), &mut bytes), "an acknowledgement is due");
     *bytes[4..].first_chunk().expect("a header")
 }
 
@@ -51,22 +53,22 @@ fn framed(tag: [u8; 4], body: &[u8]) -> Vec<u8> {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let mut brain = node(NODE);
-    greet(&mut brain, PEER, 0);
-    greet(&mut brain, Member(2), 1);
-    let tag = tag(&mut brain);
+    let mut protocol = node(NODE);
+    greet(&mut protocol, PEER, 0);
+    greet(&mut protocol, Member(2), 1);
+    let tag = tag(&mut protocol);
     let (mut connection, mut rest) = (0, input);
     while let Some((&head, after)) = rest.split_first() {
         let (piece, next) = after.split_at(after.len().min(usize::from(head >> 1)));
         rest = next;
         let bytes = if head & 1 == 0 { framed(tag, piece) } else { piece.to_vec() };
-        brain.received(Moment::ZERO, PEER, Connection(connection), &bytes);
-        for effect in brain.take_effects() {
+        protocol.received(Moment::ZERO, PEER, Connection(connection), &bytes);
+        for effect in protocol.take_effects() {
             match effect {
-                Effect::Write { epoch } => brain.written(Moment::ZERO, epoch),
+                Effect::Write { epoch } => protocol.written(Moment::ZERO, epoch),
                 Effect::Close { .. } => {
                     connection += 2;
-                    greet(&mut brain, PEER, connection);
+                    greet(&mut protocol, PEER, connection);
                 }
                 _ => {}
             }

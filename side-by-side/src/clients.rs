@@ -24,21 +24,21 @@ use anyhow::Result;
 
 /// One contender's way to its lock.
 pub(crate) trait Lock: 'static {
-    /// Which lock from now on. Never called while inside.
+    /// Selects the lock. Never called while one is held.
     async fn name(&mut self, name: &str) -> Result<()>;
 
-    /// Waits until it is inside.
+    /// Waits until the lock is granted.
     async fn lock(&mut self) -> Result<()>;
 
-    /// Leaves.
+    /// Releases.
     async fn unlock(&mut self) -> Result<()>;
 
     /// The fencing token of this entry, where there is one: greater than all earlier ones.
-    fn fence(&self) -> u64 {
+    fn fencing_token(&self) -> u64 {
         0
     }
 
-    /// The time is up: lets those go on who would wait for this one for ever.
+    /// The time is up: lets contenders go on that would wait for this one for ever.
     async fn finish(&mut self) -> Result<()> {
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! A contender: a process of its own that is told what to do, waits for the word, does it for a
-//! while, and says what happened. `ready` and `done` go to the driver, `go` and `end` come from it;
-//! when the driver is gone it ends too.
+//! A contender: a process of its own that gets its work on the command line, starts on the driver's
+//! signal, works for a while, and reports. It writes `ready` and `done` to the driver and reads `go`
+//! and `end` from it; when the driver has ended, it ends too.
 
-mod board;
+mod holder_file;
 mod record;
 
 pub(crate) use record::read as read_records;
@@ -20,7 +20,7 @@ use crate::{
     machine::{cpu_ns, now, resident_kib},
     spec::{Client, Done, Record, Spec, Work},
 };
-use board::Board;
+use holder_file::HolderFile;
 
 /// Pairs shorter than this are timed in batches, so that reading the clock does not count.
 const SHORT: Duration = Duration::from_micros(5);
@@ -31,8 +31,8 @@ pub(crate) async fn run(spec: &Spec) -> Result<()> {
     let me = spec.me;
     let of = |endpoints: &[String]| endpoints[me % endpoints.len()].clone();
     match &spec.client {
-        Client::Library { algorithm, addresses, place } => {
-            let node = Library::start(place, algorithm, addresses, me).await?;
+        Client::Library { algorithm, addresses, directory } => {
+            let node = Library::start(directory, algorithm, addresses, me).await?;
             serve(spec, (0..spec.tasks).map(|_| Library::new(&node)).collect()).await
         }
         Client::Grpc { endpoints } => one(spec, Grpc::connect(&of(endpoints)).await?).await,
@@ -47,7 +47,7 @@ pub(crate) async fn run(spec: &Spec) -> Result<()> {
         }
         Client::Redlock { endpoints } => one(spec, Redlock::connect(endpoints).await?).await,
         Client::Postgres { endpoint } => one(spec, Postgres::connect(endpoint).await?).await,
-        Client::Flock { place } => one(spec, Flock::new(place)).await,
+        Client::Flock { directory } => one(spec, Flock::new(directory)).await,
         Client::Ring { addresses } => one(spec, Ring::join(addresses, me).await?).await,
         Client::Ping { endpoint } => one(spec, Ping::connect(endpoint).await?).await,
         Client::Mutex => one(spec, Mutex::default()).await,
@@ -100,7 +100,9 @@ async fn wait_for_go(driver: &mut BufReader<Stdin>) -> Result<(u64, u64)> {
     let mut line = String::new();
     driver.read_line(&mut line).await?;
     let words: Vec<_> = line.split_whitespace().collect();
-    let ["go", start, end] = words.as_slice() else { bail!("told `{}`, not go", line.trim()) };
+    let ["go", start, end] = words.as_slice() else {
+        bail!("expected `go`, got `{}`", line.trim())
+    };
     Ok((start.parse()?, end.parse()?))
 }
 
@@ -109,10 +111,10 @@ async fn work<L: Lock>(spec: &Spec, locks: &mut Vec<L>, end: u64) -> Result<Done
         Work::Idle => Ok(Done::default()),
         Work::Pairs { .. } => pairs(locks.first_mut().context("no lock")?, end).await,
         Work::Fresh => fresh(locks.first_mut().context("no lock")?, end).await,
-        Work::Contend { inside_us, board } => {
-            let inside = Duration::from_micros(*inside_us);
-            let board = Board::open(board)?;
-            contend(spec, std::mem::take(locks), inside, &board, end).await
+        Work::Contend { hold_us, holder_file } => {
+            let hold = Duration::from_micros(*hold_us);
+            let holder_file = HolderFile::open(holder_file)?;
+            contend(spec, std::mem::take(locks), hold, &holder_file, end).await
         }
     }
 }
@@ -155,15 +157,22 @@ async fn fresh<L: Lock>(lock: &mut L, end: u64) -> Result<Done> {
 async fn contend<L: Lock>(
     spec: &Spec,
     locks: Vec<L>,
-    inside: Duration,
-    board: &Board,
+    hold: Duration,
+    holder_file: &HolderFile,
     end: u64,
 ) -> Result<Done> {
-    let met = Rc::new(RefCell::new(0));
+    let overlaps = Rc::new(RefCell::new(0));
     let mut loops = Vec::new();
     for (task, lock) in locks.into_iter().enumerate() {
         let name = u64::try_from(task * spec.processes + spec.me + 1)?;
-        loops.push(enter_again(lock, name, inside, board.try_clone()?, Rc::clone(&met), end));
+        loops.push(enter_again(
+            lock,
+            name,
+            hold,
+            holder_file.try_clone()?,
+            Rc::clone(&overlaps),
+            end,
+        ));
     }
     let (mut kept, all): (Vec<L>, Vec<_>) = try_join_all(loops).await?.into_iter().unzip();
     for lock in &mut kept {
@@ -172,40 +181,40 @@ async fn contend<L: Lock>(
     record::write(&spec.records, &all)?;
     // A lock that is dropped would leave the ring or the cluster, which others may still need.
     std::mem::forget(kept);
-    Ok(Done { met: met.take(), ..Done::default() })
+    Ok(Done { overlaps: overlaps.take(), ..Done::default() })
 }
 
-/// One contender's loop, the same for every system: wants in, notes, stays, notes, leaves, and wants
-/// in again at once. Whether others get their turn is for the lock to see to.
+/// One contender's loop, the same for every system: request, record the entry, hold, record the
+/// exit, release, and request again at once. Whether others get their turn depends on the lock.
 async fn enter_again<L: Lock>(
     mut lock: L,
     me: u64,
-    inside: Duration,
-    board: Board,
-    met: Rc<RefCell<u64>>,
+    hold: Duration,
+    holder_file: HolderFile,
+    overlaps: Rc<RefCell<u64>>,
     end: u64,
 ) -> Result<(L, Vec<Record>)> {
     let mut records = Vec::new();
     loop {
-        let wanted = now();
-        if wanted >= end {
+        let requested = now();
+        if requested >= end {
             return Ok((lock, records));
         }
         lock.lock().await?;
         let entered = now();
         // What comes after the end does not count, so that the end needs no order.
         let counts = entered < end;
-        if counts && !board.enter(me)? {
-            *met.borrow_mut() += 1;
+        if counts && !holder_file.enter(me)? {
+            *overlaps.borrow_mut() += 1;
         }
-        if counts && !inside.is_zero() {
-            tokio::time::sleep(inside).await;
+        if counts && !hold.is_zero() {
+            tokio::time::sleep(hold).await;
         }
-        if counts && !board.leave(me)? {
-            *met.borrow_mut() += 1;
+        if counts && !holder_file.exit(me)? {
+            *overlaps.borrow_mut() += 1;
         }
-        let (left, fence) = (now(), lock.fence());
+        let (exited, fencing_token) = (now(), lock.fencing_token());
         lock.unlock().await?;
-        records.push(Record { wanted, entered, left, fence });
+        records.push(Record { requested, entered, exited, fencing_token });
     }
 }

@@ -51,12 +51,12 @@ pub(crate) struct Options {
     out: PathBuf,
 }
 
-/// Runs everything that is not there yet. Says whether it is complete.
+/// Runs everything that is not there yet. Returns whether it is complete.
 pub(crate) async fn run(options: &Options) -> Result<bool> {
     let begun = Instant::now();
     let systems = chosen(options);
-    let place = &options.out;
-    fs::create_dir_all(place).with_context(|| format!("cannot write to {}", place.display()))?;
+    let out = &options.out;
+    fs::create_dir_all(out).with_context(|| format!("cannot write to {}", out.display()))?;
     let results = options.out.join("results.jsonl");
     if !options.resume {
         for file in ["results.jsonl", "halves.json", "meta.json"] {
@@ -64,15 +64,15 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
         }
     }
     let meta = options.out.join("meta.json");
-    match report::read_meta(place)? {
+    match report::read_meta(out)? {
         None => write_json(&meta, &Meta::gather(options.quick))?,
         Some(meta) if meta.quick == options.quick => {}
         Some(_) => bail!(
             "{} has a run of the other kind: resume it as it was begun, with or without --quick",
-            place.display()
+            out.display()
         ),
     }
-    mend(&results)?;
+    remove_torn_line(&results)?;
     let left = left(options, &systems, &read_pieces(&results)?);
     let over = || options.at_most.is_some_and(|most| begun.elapsed().as_secs() >= most);
     let mut complete = true;
@@ -98,7 +98,7 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
     }
     report::write(&options.out)?;
     if !complete {
-        eprintln!("stopped as told; the same with --resume goes on");
+        eprintln!("stopped by --at-most; run the same with --resume to go on");
     }
     Ok(complete)
 }
@@ -180,7 +180,7 @@ fn append(path: &Path, piece: &Piece) -> Result<()> {
 
 /// Takes a last line off the file that was not written to its end, since the next one would be
 /// added to it.
-fn mend(path: &Path) -> Result<()> {
+fn remove_torn_line(path: &Path) -> Result<()> {
     let bytes = read_bytes(path)?;
     let (whole, torn) = torn(&bytes);
     if !torn.is_empty() {
@@ -238,8 +238,8 @@ mod tests {
 
     #[test]
     fn a_run_that_was_torn_off_in_a_line_goes_on_before_it() {
-        let place = tempfile::tempdir().expect("a directory");
-        let path = place.path().join("results.jsonl");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("results.jsonl");
         let systems = || -> Vec<_> {
             let pieces = read_pieces(&path).expect("they can be read");
             pieces.into_iter().map(|piece| piece.system).collect()
@@ -251,7 +251,7 @@ mod tests {
         for torn in [1, 2, 30] {
             fs::write(&path, &whole[..whole.len() - torn]).expect("torn");
             assert_eq!(systems(), ["one"], "a report is made of what is whole");
-            mend(&path).expect("mended");
+            remove_torn_line(&path).expect("a file");
             append(&path, &piece("again")).expect("written");
             assert_eq!(systems(), ["one", "again"]);
         }
@@ -259,10 +259,10 @@ mod tests {
 
     #[test]
     fn results_of_another_version_are_not_dropped() {
-        let place = tempfile::tempdir().expect("a directory");
-        let path = place.path().join("results.jsonl");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("results.jsonl");
         fs::write(&path, "{\"other\": 1}\n").expect("written");
-        mend(&path).expect("nothing to mend");
+        remove_torn_line(&path).expect("no file");
         assert!(read_pieces(&path).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! The other halves: the simulator against bare event queues, the checker against Stateright and
 //! Spin on the same models.
 
-#[path = "../../crates/checker/tests/stateright/peers.rs"]
+#[path = "../../crates/checker/tests/checker/stateright/peers.rs"]
 #[allow(unreachable_pub)]
 mod peers;
 mod queues;
@@ -14,7 +14,7 @@ use mutua_algorithms::{
     Claim, Mutex, Setup,
     mutexes::{Lamport, RicartAgrawala},
 };
-use mutua_checker::{Limits, Reduction, System, Task, check};
+use mutua_checker::{Limits, NoClock, Reduction, System, Task, check};
 use serde::{Deserialize, Serialize};
 use stateright::{Checker, Model};
 
@@ -113,14 +113,14 @@ fn ours(case: Case) -> Result<(u64, f64)> {
     let task = Task {
         name: case.algorithm.to_owned(),
         system: System::new(Setup::new(NODES), u32::from(case.entries)),
-        properties: Some(vec![Claim::Safety]),
+        properties: Some(vec![Claim::MutualExclusion]),
         reduction: Reduction::None,
         limits: Limits { threads: 1, ..Limits::default() },
         first: false,
         walks: None,
     };
     let begun = Instant::now();
-    let report = check(&task, &mut |_| ()).map_err(|error| anyhow!("{error}"))?;
+    let report = check(&task, &mut NoClock).map_err(|error| anyhow!("{error}"))?;
     let search = report.searches.first().context("no search")?;
     Ok((search.states, begun.elapsed().as_secs_f64()))
 }

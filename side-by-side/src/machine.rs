@@ -1,4 +1,4 @@
-//! What the kernel says: time, processor time, memory, load.
+//! Figures of the kernel: time, processor time, memory, load.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -46,12 +46,14 @@ enum Command {
         #[arg(default_value = "out")]
         directory: PathBuf,
     },
-    /// Keep a report in the repository, and its main table in the README.
+    /// Keep a report in the repository, with the small table that the README includes.
     Keep {
         /// Where the results are.
         #[arg(default_value = "out")]
         directory: PathBuf,
     },
+    /// Write the kept report again from its kept figures, after its texts have changed.
+    Rewrite,
     /// Measure the simulator and the checker only, and print JSON.
     Halves {
         /// One short round.
@@ -99,10 +101,10 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
         Command::Run(options) => {
             if let Some(name) = options.unknown() {
-                eprintln!("side-by-side: `{name}` is no system; `list` names them");
+                eprintln!("side-by-side: unknown system `{name}`: `list` names them");
                 return Ok(ExitCode::from(USAGE));
             }
-            return one_thread()?.block_on(drive_until_told(&options));
+            return one_thread()?.block_on(drive_until_signal(&options));
         }
         Command::List => {
             for system in systems::all() {
@@ -111,6 +113,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         }
         Command::Report { directory } => report::write(&directory)?,
         Command::Keep { directory } => report::keep(&directory)?,
+        Command::Rewrite => report::rewrite()?,
         Command::Halves { quick } => {
             println!("{}", serde_json::to_string_pretty(&halves::measure(quick))?);
         }
@@ -128,24 +131,24 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the driver; when told to end, everything that it has started is ended with it, since
-/// dropping does that.
-async fn drive_until_told(options: &drive::Options) -> Result<ExitCode> {
+/// Runs the driver; a signal ends everything that it has started with it, since dropping does
+/// that.
+async fn drive_until_signal(options: &drive::Options) -> Result<ExitCode> {
     let mut term = signal(SignalKind::terminate())?;
     let mut int = signal(SignalKind::interrupt())?;
     tokio::select! {
         result = drive::run(options) => result.map(|complete| match complete {
             true => ExitCode::SUCCESS,
-            // As `mutua` says that something was not completed.
+            // The code of `mutua` for something that was not completed.
             false => ExitCode::from(2),
         }),
-        _ = term.recv() => told(143),
-        _ = int.recv() => told(130),
+        _ = term.recv() => ended_by_signal(143),
+        _ = int.recv() => ended_by_signal(130),
     }
 }
 
-fn told(code: u8) -> Result<ExitCode> {
-    eprintln!("\nended; the same with --resume goes on");
+fn ended_by_signal(code: u8) -> Result<ExitCode> {
+    eprintln!("\nended; run the same with --resume to go on");
     Ok(ExitCode::from(code))
 }
 

@@ -1,4 +1,4 @@
-//! One measure: contenders are started, told to go together, listened to, and ended.
+//! One measure: starts contenders, lets them begin together, reads their reports, and ends them.
 
 use std::{process::Stdio, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
 const READY: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(20);
 
-/// From the word to the beginning, so that all have heard it.
+/// From the signal to the beginning, so that it has reached all.
 const LEAD_NS: u64 = 30_000_000;
 
 /// What contenders did.
@@ -51,16 +51,16 @@ impl<'a> Bench<'a> {
         shares_kib(&family(&self.servers.pids()))
     }
 
-    /// So many contenders, in so many processes, want the same for a while.
+    /// As many contenders as the tasks of all processes request the same lock for a while.
     pub(crate) async fn contend(
         &mut self,
         tasks: &[usize],
-        inside: Duration,
+        hold: Duration,
         length: Duration,
     ) -> Result<Contended> {
-        let board = self.servers.file(&format!("board-{}", self.runs));
-        let inside_us = u64::try_from(inside.as_micros())?;
-        let work = |_| Work::Contend { inside_us, board: board.clone() };
+        let holder_file = self.servers.file(&format!("holder-{}", self.runs));
+        let hold_us = u64::try_from(hold.as_micros())?;
+        let work = |_| Work::Contend { hold_us, holder_file: holder_file.clone() };
         let outcome = self.run(tasks, work, length).await?;
         let mut figures = statistics::contended(&outcome.records, outcome.start, outcome.end);
         let dones = &outcome.dones;
@@ -68,7 +68,7 @@ impl<'a> Bench<'a> {
         let client_cpu_us = per_handover(dones.iter().map(|done| done.cpu_ns).sum());
         figures.server_cpu_us = per_handover(outcome.server_cpu_ns);
         figures.client_cpu_us = client_cpu_us;
-        figures.violations += dones.iter().map(|done| done.met).sum::<u64>();
+        figures.violations += dones.iter().map(|done| done.overlaps).sum::<u64>();
         figures.client_idle_kib = dones.iter().map(|done| done.idle_kib).max().unwrap_or(0);
         figures.client_loaded_kib = dones.iter().map(|done| done.loaded_kib).max().unwrap_or(0);
         Ok(figures)
@@ -138,7 +138,7 @@ impl<'a> Bench<'a> {
         let start = now() + LEAD_NS;
         let end = start + u64::try_from(length.as_nanos())?;
         for contender in &mut contenders {
-            contender.tell(&format!("go {start} {end}\n")).await?;
+            contender.send(&format!("go {start} {end}\n")).await?;
         }
         let mut dones = Vec::new();
         for contender in &mut contenders {
@@ -194,7 +194,7 @@ impl Contender {
         Ok(Self { child, input, output, spec })
     }
 
-    async fn tell(&mut self, line: &str) -> Result<()> {
+    async fn send(&mut self, line: &str) -> Result<()> {
         Ok(self.input.write_all(line.as_bytes()).await?)
     }
 
@@ -202,13 +202,14 @@ impl Contender {
     async fn expect(&mut self, word: &str, limit: Duration) -> Result<String> {
         let me = self.spec.me;
         let line = timeout(limit, self.output.next_line()).await;
-        let line = line.with_context(|| format!("contender {me} did not say `{word}` in time"))?;
-        let Some(line) = line? else { bail!("contender {me} ended: {}", self.last_words().await) };
-        let rest = line.strip_prefix(word);
-        Ok(rest.with_context(|| format!("contender {me} said `{line}`"))?.to_owned())
+        let line =
+            line.with_context(|| format!("contender {me} did not write `{word}` in time"))?;
+        let Some(line) = line? else { bail!("contender {me} ended: {}", self.last_errors().await) };
+        let wrong = || format!("contender {me} wrote `{line}` instead of `{word}`");
+        Ok(line.strip_prefix(word).with_context(wrong)?.to_owned())
     }
 
-    async fn last_words(&mut self) -> String {
+    async fn last_errors(&mut self) -> String {
         let mut text = String::new();
         if let Some(mut errors) = self.child.stderr.take() {
             let _ = timeout(Duration::from_secs(1), errors.read_to_string(&mut text)).await;
@@ -216,9 +217,9 @@ impl Contender {
         text.trim().to_owned()
     }
 
-    /// Lets it go; what it did, by contender.
+    /// Ends it; the records of its contenders.
     async fn end(mut self) -> Result<Vec<Vec<Record>>> {
-        self.tell("end\n").await?;
+        self.send("end\n").await?;
         timeout(GRACE, self.child.wait()).await.context("a contender does not end")??;
         match self.spec.work {
             Work::Contend { .. } => read_records(&self.spec.records),

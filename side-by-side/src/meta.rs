@@ -45,13 +45,13 @@ impl Meta {
     }
 }
 
-/// The first line that a command says, wherever.
+/// The first line that a command prints, on either output.
 fn first_line(command: &str) -> String {
     let mut words = command.split(' ');
     let output = Command::new(words.next().unwrap_or_default()).args(words).output();
     let Ok(output) = output else { return "not found".to_owned() };
-    let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let line = said.lines().next().unwrap_or_default();
+    let output = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    let output = String::from_utf8_lossy(&output).into_owned();
+    let line = output.lines().next().unwrap_or_default();
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use mutua_service::{Options, serve};
+use mutua_server::{Options, serve};
 use serde::{Deserialize, Serialize};
 
 use crate::clients::library_config;
 
-/// What a node is told.
+/// The configuration of a node, JSON on its command line.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct NodeSpec {
-    pub(crate) place: PathBuf,
+    pub(crate) directory: PathBuf,
     pub(crate) algorithm: String,
     pub(crate) addresses: Vec<String>,
     pub(crate) me: usize,
@@ -19,10 +19,10 @@ pub(crate) struct NodeSpec {
     pub(crate) listen: String,
 }
 
-/// Runs it until the process is told to end.
+/// Runs it until the process ends by a signal.
 pub(crate) async fn run(spec: NodeSpec) -> Result<()> {
-    let node = library_config(&spec.place, &spec.algorithm, &spec.addresses, spec.me);
-    let socket = spec.place.join(format!("s{}", spec.me));
+    let node = library_config(&spec.directory, &spec.algorithm, &spec.addresses, spec.me);
+    let socket = spec.directory.join(format!("s{}", spec.me));
     let options = Options { node, socket, tcp: Some(spec.listen.parse()?), idle: None };
     Ok(serve(options, std::future::pending()).await?)
 }

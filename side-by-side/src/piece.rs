@@ -24,16 +24,16 @@ pub(crate) struct Piece {
     /// (a) One client that enters again and again, and one with a new name each time.
     pub(crate) again: Option<Pairs>,
     pub(crate) fresh: Option<Pairs>,
-    /// (b) Nothing done inside, by the number of contenders.
+    /// (b) Hold time zero, by the number of contenders.
     pub(crate) empty: BTreeMap<usize, Contended>,
-    /// (c) 120 ms inside.
+    /// (c) Hold time 120 ms.
     pub(crate) long: BTreeMap<usize, Contended>,
     /// (d) Eight clients with a name each.
     pub(crate) names: Option<Pairs>,
     /// (e) Memory of the servers, in KiB.
     pub(crate) server_idle_kib: u64,
     pub(crate) server_loaded_kib: u64,
-    /// What went wrong.
+    /// Errors.
     pub(crate) errors: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl Lengths {
     }
 }
 
-/// How long somebody is inside in (c).
+/// The hold time in (c).
 pub(crate) const LONG: Duration = Duration::from_millis(120);
 
 /// How many clients with a name each in (d).
@@ -109,18 +109,18 @@ async fn measure_into(piece: &mut Piece, system: &System, lengths: &Lengths) -> 
         let result = bench.alone(alone, true, lengths.fresh).await;
         piece.fresh = note(&mut piece.errors, "(a), new names", result);
     }
-    for (place, count) in CONTENDERS.into_iter().enumerate() {
+    for (index, count) in CONTENDERS.into_iter().enumerate() {
         if !kind.contends(count) {
             continue;
         }
         let processes = kind.processes(count);
-        let result = bench.contend(&processes, Duration::ZERO, lengths.empty[place]).await;
+        let result = bench.contend(&processes, Duration::ZERO, lengths.empty[index]).await;
         let what = format!("(b) with {count}");
         piece.empty.extend(note(&mut piece.errors, &what, result).map(|one| (count, one)));
-        if lengths.long[place].is_zero() {
+        if lengths.long[index].is_zero() {
             continue;
         }
-        let result = bench.contend(&processes, LONG, lengths.long[place]).await;
+        let result = bench.contend(&processes, LONG, lengths.long[index]).await;
         let what = format!("(c) with {count}");
         piece.long.extend(note(&mut piece.errors, &what, result).map(|one| (count, one)));
     }

@@ -7,7 +7,7 @@ mod tables;
 mod targets;
 mod text;
 
-pub(crate) use keep::keep;
+pub(crate) use keep::{keep, rewrite};
 
 use std::{fs, path::Path};
 
@@ -31,18 +31,23 @@ fn files() -> impl Iterator<Item = &'static str> {
 /// Writes the report of what is in the directory.
 pub(crate) fn write(directory: &Path) -> Result<()> {
     let summary = read(directory)?;
-    let blocks = tables::blocks(&summary);
-    let plots = plot::all(&summary);
-    for (name, svg) in &plots {
-        fs::write(directory.join(name), svg)?;
-    }
     let json = serde_json::to_string_pretty(&summary)?;
     fs::write(directory.join(JSON), json + "\n")?;
-    fs::write(directory.join(MARKDOWN), text::markdown(&blocks))?;
-    let page = directory.join(PAGE);
-    fs::write(&page, text::html(&blocks, &plots))?;
-    eprintln!("report: {}", page.display());
+    for (name, text) in texts(&summary) {
+        fs::write(directory.join(name), text)?;
+    }
+    eprintln!("report: {}", directory.join(PAGE).display());
     Ok(())
+}
+
+/// The files of a report beside its figures: the texts and the plots.
+fn texts(summary: &Summary) -> Vec<(&'static str, String)> {
+    let blocks = tables::blocks(summary);
+    let plots = plot::all(summary);
+    let page = text::html(&blocks, &plots);
+    let mut texts = vec![(MARKDOWN, text::markdown(&blocks)), (PAGE, page)];
+    texts.extend(plots);
+    texts
 }
 
 /// What the results in the directory begin with, if there are any.
@@ -77,8 +82,8 @@ pub(crate) fn number(value: f64) -> String {
     let whole = ((value / scale).round() * scale) as i64;
     let text = whole.abs().to_string();
     let mut grouped = String::new();
-    for (place, digit) in text.chars().enumerate() {
-        if place > 0 && (text.len() - place).is_multiple_of(3) {
+    for (index, digit) in text.chars().enumerate() {
+        if index > 0 && (text.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);

@@ -23,17 +23,17 @@ pub(crate) struct Servers {
     /// Dropped, and so ended, before the directory they live in.
     servers: Vec<Server>,
     /// In memory: what contenders write.
-    place: TempDir,
+    memory: TempDir,
     /// On disk: what servers write.
     _disk: TempDir,
 }
 
 impl Servers {
     pub(crate) fn start(kind: &Kind) -> Result<Self> {
-        let place = directory("/dev/shm")?;
+        let memory = directory("/dev/shm")?;
         let disk = directory("/var/tmp")?;
         let home = match kind {
-            Kind::Etcd { fsync: false, .. } => place.path().to_owned(),
+            Kind::Etcd { fsync: false, .. } => memory.path().to_owned(),
             _ => disk.path().to_owned(),
         };
         let (servers, endpoints) = match kind {
@@ -50,7 +50,7 @@ impl Servers {
             | Kind::Ring
             | Kind::Mutex => (Vec::new(), Vec::new()),
         };
-        Ok(Self { kind: kind.clone(), endpoints, servers, place, _disk: disk })
+        Ok(Self { kind: kind.clone(), endpoints, servers, memory, _disk: disk })
     }
 
     /// The servers' processes, without their children.
@@ -65,7 +65,7 @@ impl Servers {
 
     /// A file or directory of this name in memory.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.place.path().join(name)
+        self.memory.path().join(name)
     }
 
     /// How so many contender processes reach it. Each run gets new nodes where they live in
@@ -82,7 +82,7 @@ impl Servers {
             Kind::RedisBlpop => Client::RedisBlpop { endpoint },
             Kind::Redlock => Client::Redlock { endpoints },
             Kind::Postgres => Client::Postgres { endpoint },
-            Kind::Flock => Client::Flock { place: self.place.path().to_owned() },
+            Kind::Flock => Client::Flock { directory: self.memory.path().to_owned() },
             Kind::Ring => Client::Ring { addresses: free_addresses(processes)? },
             Kind::Ping => Client::Ping { endpoint },
             Kind::Mutex => Client::Mutex,
@@ -93,7 +93,7 @@ impl Servers {
         Ok(Client::Library {
             algorithm: algorithm.to_owned(),
             addresses: free_addresses(processes)?,
-            place: self.file(&format!("nodes-{run}")),
+            directory: self.file(&format!("nodes-{run}")),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What a contender is told: a line of JSON on its command line.
+//! The work of a contender: a line of JSON on its command line.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Spec {
     /// How it gets a lock.
     pub(crate) client: Client,
-    /// Its place among the contender processes, and how many they are.
+    /// Its index among the contender processes, and their number.
     pub(crate) me: usize,
     pub(crate) processes: usize,
     /// How many contenders it is: one, unless they are tasks around one node.
@@ -25,16 +25,16 @@ pub(crate) struct Spec {
 pub(crate) enum Work {
     /// Nothing: it is there because its node is needed.
     Idle,
-    /// Locks and unlocks a name that nobody else uses.
+    /// Locks and unlocks a name that no other contender uses.
     Pairs { name: String },
     /// Locks and unlocks a name that was never used before, a new one each time.
     Fresh,
-    /// Wants what all want.
+    /// Requests the lock that all request.
     Contend {
-        /// How long it stays inside, in microseconds.
-        inside_us: u64,
-        /// A file that says who is inside.
-        board: PathBuf,
+        /// The hold time, in microseconds.
+        hold_us: u64,
+        /// A file with the number of the contender in the critical section.
+        holder_file: PathBuf,
     },
 }
 
@@ -42,21 +42,21 @@ pub(crate) enum Work {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) enum Client {
     /// A node of Mutua in the contender itself; the addresses of all nodes.
-    Library { algorithm: String, addresses: Vec<String>, place: PathBuf },
+    Library { algorithm: String, addresses: Vec<String>, directory: PathBuf },
     /// etcd's lock service: an etcd, or nodes of Mutua.
     Grpc { endpoints: Vec<String> },
     /// Curator's recipe.
     Zookeeper { endpoints: Vec<String> },
     /// `SET NX`, again after a pause.
     RedisPoll { endpoint: String },
-    /// `SET NX`, again when told by a list.
+    /// `SET NX`, again when a blocking read of a list returns.
     RedisBlpop { endpoint: String },
     /// `SET NX` at a majority.
     Redlock { endpoints: Vec<String> },
     /// Advisory locks.
     Postgres { endpoint: String },
     /// A file's lock.
-    Flock { place: PathBuf },
+    Flock { directory: PathBuf },
     /// A byte that goes round.
     Ring { addresses: Vec<String> },
     /// A byte there and back.
@@ -68,17 +68,17 @@ pub(crate) enum Client {
 /// One entry, times in nanoseconds since boot.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Record {
-    /// When it began to want in.
-    pub(crate) wanted: u64,
-    /// When it was inside.
+    /// When it requested.
+    pub(crate) requested: u64,
+    /// When it entered.
     pub(crate) entered: u64,
-    /// When it began to leave.
-    pub(crate) left: u64,
+    /// When it began to release.
+    pub(crate) exited: u64,
     /// Its fencing token, or 0.
-    pub(crate) fence: u64,
+    pub(crate) fencing_token: u64,
 }
 
-/// What a contender says when it is done.
+/// A contender's report when it is done.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Done {
     /// Processor time that it used, in nanoseconds.
@@ -86,8 +86,8 @@ pub(crate) struct Done {
     /// Memory before and after.
     pub(crate) idle_kib: u64,
     pub(crate) loaded_kib: u64,
-    /// How often it met somebody inside.
-    pub(crate) met: u64,
+    /// How often another contender was in the critical section with it.
+    pub(crate) overlaps: u64,
     /// Times of single pairs or of batches of them, in nanoseconds per pair.
     pub(crate) pair_ns: Vec<f64>,
     /// Pairs in all, and how long they took.

@@ -4,20 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::spec::Record;
 
-/// What contenders got, from one run.
+/// Figures of contenders, from one run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Contended {
-    /// Entries per second of whom another contender was before.
+    /// Entries per second after an entry of another contender.
     pub(crate) handovers_per_s: f64,
     /// All entries per second.
     pub(crate) entries_per_s: f64,
     /// How many hand-overs there were.
     pub(crate) handovers: u64,
-    /// Waiting, from wanting in to being inside.
+    /// From request to entry.
     pub(crate) wait_p50_us: f64,
     pub(crate) wait_p99_us: f64,
     pub(crate) wait_max_us: f64,
-    /// From one's leaving to another's entering.
+    /// From an exit to the entry of another contender.
     pub(crate) delay_p50_us: f64,
     pub(crate) delay_p99_us: f64,
     /// Jain's index over entries: 1 if all got the same, 1/n if one got all.
@@ -25,7 +25,8 @@ pub(crate) struct Contended {
     /// Processor time per hand-over.
     pub(crate) server_cpu_us: f64,
     pub(crate) client_cpu_us: f64,
-    /// Entries while somebody else was inside, by the times noted and by the board.
+    /// Entries while another contender was in the critical section, by the recorded times and by
+    /// the holder file.
     pub(crate) violations: u64,
     /// Entries whose fencing token was not greater than the one before; none if there are no tokens.
     pub(crate) fence_violations: Option<u64>,
@@ -34,12 +35,12 @@ pub(crate) struct Contended {
     pub(crate) client_loaded_kib: u64,
 }
 
-/// What one or several got who were not disturbed, from one run.
+/// Figures of clients without contention, from one run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Pairs {
     /// Lock and unlock, per second, of all together.
     pub(crate) per_s: f64,
-    /// What one pair takes.
+    /// The time of one pair.
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
 }
@@ -52,17 +53,18 @@ pub(crate) fn contended(all: &[Vec<Record>], start: u64, end: u64) -> Contended 
     }
     entries.sort_by_key(|(_, record)| record.entered);
     let seconds = end.saturating_sub(start) as f64 / 1e9;
-    let (mut delays, mut violations, mut left) = (Vec::new(), 0, 0);
+    let (mut delays, mut violations, mut exited) = (Vec::new(), 0, 0);
     for pair in entries.windows(2) {
         let ((before, first), (after, second)) = (pair[0], pair[1]);
-        // Somebody may stay inside while several others come and go.
-        left = first.left.max(left);
-        violations += u64::from(second.entered < left);
+        // One contender may hold while several others enter and exit.
+        exited = first.exited.max(exited);
+        violations += u64::from(second.entered < exited);
         if before != after {
-            delays.push(second.entered.saturating_sub(first.left) as f64 / 1e3);
+            delays.push(second.entered.saturating_sub(first.exited) as f64 / 1e3);
         }
     }
-    let waits = entries.iter().map(|(_, one)| one.entered.saturating_sub(one.wanted) as f64 / 1e3);
+    let waits =
+        entries.iter().map(|(_, one)| one.entered.saturating_sub(one.requested) as f64 / 1e3);
     let waits = sorted(waits.collect());
     let delays = sorted(delays);
     let counts: Vec<_> = (0..all.len())
@@ -85,8 +87,9 @@ pub(crate) fn contended(all: &[Vec<Record>], start: u64, end: u64) -> Contended 
 }
 
 fn fences(entries: &[(usize, Record)]) -> Option<u64> {
-    entries.iter().any(|(_, one)| one.fence > 0).then(|| {
-        let falls = entries.windows(2).filter(|pair| pair[1].1.fence <= pair[0].1.fence);
+    entries.iter().any(|(_, one)| one.fencing_token > 0).then(|| {
+        let falls =
+            entries.windows(2).filter(|pair| pair[1].1.fencing_token <= pair[0].1.fencing_token);
         falls.count() as u64
     })
 }
@@ -98,8 +101,8 @@ pub(crate) fn sorted(mut values: Vec<f64>) -> Vec<f64> {
 
 /// The value below or at which this share of them is; 0 if there are none.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let place = (sorted.len() as f64 * share).ceil() as usize;
-    sorted.get(place.saturating_sub(1)).copied().unwrap_or(0.0)
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
 /// The middle one, or the mean of the two in the middle.
@@ -124,12 +127,12 @@ pub(crate) fn jain(shares: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    fn stay(entered: u64, left: u64, fence: u64) -> Record {
-        Record { wanted: entered - 10_000, entered, left, fence }
+    fn stay(entered: u64, exited: u64, fencing_token: u64) -> Record {
+        Record { requested: entered - 10_000, entered, exited, fencing_token }
     }
 
     #[test]
-    fn entering_again_is_no_hand_over() {
+    fn an_entry_of_the_last_holder_is_not_a_hand_over() {
         let all = [
             vec![stay(20_000, 21_000, 1), stay(22_000, 23_000, 2), stay(60_000, 61_000, 4)],
             vec![stay(30_000, 31_000, 3)],
@@ -144,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn two_inside_are_found_and_so_is_a_token_that_does_not_grow() {
+    fn an_overlap_is_found_and_so_is_a_token_that_does_not_grow() {
         let all = [vec![stay(20_000, 40_000, 7)], vec![stay(30_000, 50_000, 7)]];
         let figures = contended(&all, 0, 1_000_000_000);
         assert_eq!((figures.violations, figures.fence_violations), (1, Some(1)));

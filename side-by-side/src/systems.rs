@@ -1,4 +1,4 @@
-//! All that is measured: what it is, what it promises, and what of it is measured.
+//! The systems: how each is started, its guarantees, and which measures apply to it.
 
 use crate::guarantees::{self, Guarantees};
 
@@ -12,7 +12,7 @@ pub(crate) struct System {
     pub(crate) kind: Kind,
     /// Among those of a quick run.
     pub(crate) quick: bool,
-    pub(crate) promises: &'static Guarantees,
+    pub(crate) guarantees: &'static Guarantees,
 }
 
 /// How it is started and reached.
@@ -115,50 +115,50 @@ pub(crate) fn all() -> Vec<System> {
     let mut all = mutua();
     all.extend(peers());
     all.extend([
-        system("ring", "bare token ring", Kind::Ring, true, &guarantees::LIMIT),
-        system("ping", "TCP ping", Kind::Ping, true, &guarantees::LIMIT),
-        system("mutex", "tokio mutex, one process", Kind::Mutex, true, &guarantees::LIMIT),
+        system("ring", "bare token ring", Kind::Ring, true, "limit"),
+        system("ping", "TCP ping", Kind::Ping, true, "limit"),
+        system("mutex", "tokio mutex, one process", Kind::Mutex, true, "limit"),
     ]);
     all
 }
 
 fn mutua() -> Vec<System> {
     let mut all = Vec::new();
-    for (place, algorithm) in ALGORITHMS.into_iter().enumerate() {
+    for (index, algorithm) in ALGORITHMS.into_iter().enumerate() {
         let (id, title) = (format!("mutua-{algorithm}"), format!("Mutua library, {algorithm}"));
         let kind = Kind::LibraryEach { algorithm };
-        all.push(system(&id, &title, kind, place == 0, &guarantees::MUTUA));
+        all.push(system(&id, &title, kind, index == 0, "mutua"));
     }
     for (nodes, name) in [(3, "3 nodes, tasks"), (1, "1 node, tasks")] {
         let (id, title) = (format!("mutua-tasks-{nodes}"), format!("Mutua library, {name}"));
-        all.push(system(&id, &title, Kind::LibraryFew { nodes }, false, &guarantees::MUTUA));
+        all.push(system(&id, &title, Kind::LibraryFew { nodes }, false, "mutua"));
     }
     let kind = Kind::Served { nodes: 1, algorithm: ALGORITHMS[0] };
-    all.push(system("mutua-grpc-1", "Mutua gRPC, 1 node", kind, false, &guarantees::MUTUA_GRPC));
-    for (place, algorithm) in ALGORITHMS.into_iter().enumerate() {
+    all.push(system("mutua-grpc-1", "Mutua gRPC, 1 node", kind, false, "mutua-grpc"));
+    for (index, algorithm) in ALGORITHMS.into_iter().enumerate() {
         let id = format!("mutua-grpc-3-{algorithm}");
         let title = format!("Mutua gRPC, 3 nodes, {algorithm}");
         let kind = Kind::Served { nodes: 3, algorithm };
-        all.push(system(&id, &title, kind, place == 0, &guarantees::MUTUA_GRPC));
+        all.push(system(&id, &title, kind, index == 0, "mutua-grpc"));
     }
     all
 }
 
 fn peers() -> Vec<System> {
     let etcd = |nodes, fsync| Kind::Etcd { nodes, fsync };
-    let memory = &guarantees::ETCD_MEMORY;
+    let memory = "etcd-memory";
     vec![
-        system("etcd-1", "etcd, 1 node", etcd(1, true), false, &guarantees::ETCD),
-        system("etcd-3", "etcd, 3 nodes", etcd(3, true), true, &guarantees::ETCD),
+        system("etcd-1", "etcd, 1 node", etcd(1, true), false, "etcd"),
+        system("etcd-3", "etcd, 3 nodes", etcd(3, true), true, "etcd"),
         system("etcd-1-memory", "etcd, 1 node, no fsync", etcd(1, false), false, memory),
         system("etcd-3-memory", "etcd, 3 nodes, no fsync", etcd(3, false), false, memory),
-        system("zookeeper-1", "ZooKeeper, 1 node", zookeeper(1), false, &guarantees::ZOOKEEPER),
-        system("zookeeper-3", "ZooKeeper, 3 nodes", zookeeper(3), true, &guarantees::ZOOKEEPER),
-        system("redis-poll", "Redis, polling", Kind::RedisPoll, false, &guarantees::REDIS),
-        system("redis-blpop", "Redis, BLPOP", Kind::RedisBlpop, true, &guarantees::REDIS),
-        system("redlock", "Redlock, 5 Redis", Kind::Redlock, false, &guarantees::REDLOCK),
-        system("postgres", "PostgreSQL advisory", Kind::Postgres, true, &guarantees::POSTGRES),
-        system("flock", "flock, one machine", Kind::Flock, true, &guarantees::FLOCK),
+        system("zookeeper-1", "ZooKeeper, 1 node", zookeeper(1), false, "zookeeper"),
+        system("zookeeper-3", "ZooKeeper, 3 nodes", zookeeper(3), true, "zookeeper"),
+        system("redis-poll", "Redis, polling", Kind::RedisPoll, false, "redis"),
+        system("redis-blpop", "Redis, BLPOP", Kind::RedisBlpop, true, "redis"),
+        system("redlock", "Redlock, 5 Redis", Kind::Redlock, false, "redlock"),
+        system("postgres", "PostgreSQL advisory", Kind::Postgres, true, "postgres"),
+        system("flock", "flock, one machine", Kind::Flock, true, "flock"),
     ]
 }
 
@@ -166,8 +166,26 @@ fn zookeeper(nodes: usize) -> Kind {
     Kind::Zookeeper { nodes }
 }
 
-fn system(id: &str, title: &str, kind: Kind, quick: bool, promises: &'static Guarantees) -> System {
-    System { id: id.to_owned(), title: title.to_owned(), kind, quick, promises }
+fn system(id: &str, title: &str, kind: Kind, quick: bool, guarantees: &str) -> System {
+    let guarantees = guarantees::named(guarantees);
+    System { id: id.to_owned(), title: title.to_owned(), kind, quick, guarantees }
+}
+
+/// A system in JSON: its id.
+pub(crate) mod by_id {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use super::{System, all};
+
+    pub(crate) fn serialize<S: Serializer>(system: &System, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&system.id)
+    }
+
+    pub(crate) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<System, D::Error> {
+        let id = String::deserialize(from)?;
+        let found = all().into_iter().find(|system| system.id == id);
+        found.ok_or_else(|| D::Error::custom(format!("unknown system `{id}`")))
+    }
 }
 
 #[cfg(test)]

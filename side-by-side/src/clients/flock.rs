@@ -11,13 +11,13 @@ use rustix::fs::{FlockOperation, flock};
 /// A file that is open.
 #[derive(Debug)]
 pub(crate) struct Flock {
-    place: PathBuf,
+    directory: PathBuf,
     file: Option<File>,
 }
 
 impl Flock {
-    pub(crate) fn new(place: &Path) -> Self {
-        Self { place: place.to_owned(), file: None }
+    pub(crate) fn new(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), file: None }
     }
 
     fn call(&self, operation: FlockOperation) -> Result<()> {
@@ -28,7 +28,7 @@ impl Flock {
 
 impl super::Lock for Flock {
     async fn name(&mut self, name: &str) -> Result<()> {
-        let path = self.place.join(name.replace('/', "-"));
+        let path = self.directory.join(name.replace('/', "-"));
         self.file = Some(File::create(path)?);
         Ok(())
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use mutua_service::{
-    client::connect,
+use mutua_client::{
+    connect,
     proto::{
         etcdserverpb::{LeaseGrantRequest, lease_client::LeaseClient},
         v3lockpb::{LockRequest, UnlockRequest, lock_client::LockClient},
@@ -66,7 +66,7 @@ impl super::Lock for Grpc {
         Ok(())
     }
 
-    fn fence(&self) -> u64 {
+    fn fencing_token(&self) -> u64 {
         self.revision
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Library {
 }
 
 /// A node of a fixed list; alone if the list has one address.
-pub(crate) fn config(place: &Path, algorithm: &str, addresses: &[String], me: usize) -> Config {
+pub(crate) fn config(directory: &Path, algorithm: &str, addresses: &[String], me: usize) -> Config {
     let member = |(number, address): (usize, &String)| MemberConfig {
         name: format!("n{number}"),
         address: address.clone(),
@@ -23,20 +23,20 @@ pub(crate) fn config(place: &Path, algorithm: &str, addresses: &[String], me: us
         cluster: "side-by-side".to_owned(),
         node: format!("n{me}"),
         members: addresses.iter().enumerate().map(member).collect(),
-        data: place.join(format!("n{me}")),
+        data: directory.join(format!("n{me}")),
         rules: vec![Rule::new("*", algorithm)],
-        ..Config::alone(place)
+        ..Config::alone(directory)
     }
 }
 
 impl Library {
     pub(crate) async fn start(
-        place: &Path,
+        directory: &Path,
         algorithm: &str,
         addresses: &[String],
         me: usize,
     ) -> Result<Arc<Node>> {
-        let config = config(place, algorithm, addresses, me);
+        let config = config(directory, algorithm, addresses, me);
         let node = Node::start(config).await.context("the node does not start")?;
         node.ready().await;
         Ok(Arc::new(node))
@@ -64,7 +64,7 @@ impl super::Lock for Library {
         Ok(())
     }
 
-    fn fence(&self) -> u64 {
-        self.guard.as_ref().map_or(0, |guard| guard.fence().number())
+    fn fencing_token(&self) -> u64 {
+        self.guard.as_ref().map_or(0, |guard| guard.fencing_token().number())
     }
 }

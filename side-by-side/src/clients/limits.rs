@@ -11,7 +11,7 @@ use tokio::{
     time::sleep,
 };
 
-/// A mutex of tokio's that nobody else wants.
+/// A mutex of tokio's without contention.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex {
     mutex: Arc<tokio::sync::Mutex<u64>>,
@@ -79,7 +79,7 @@ impl super::Lock for Ping {
     }
 }
 
-/// A byte goes round; whoever has it is inside.
+/// A byte goes round; the contender that has it holds the lock.
 #[derive(Debug)]
 pub(crate) struct Ring {
     from: TcpStream,

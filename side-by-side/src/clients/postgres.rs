@@ -16,8 +16,8 @@ pub(crate) struct Postgres {
 impl Postgres {
     pub(crate) async fn connect(endpoint: &str) -> Result<Self> {
         let (host, port) = endpoint.rsplit_once(':').unwrap_or((endpoint, "5432"));
-        let place = format!("host={host} port={port} user=postgres dbname=postgres");
-        let (client, connection) = tokio_postgres::connect(&place, NoTls).await?;
+        let parameters = format!("host={host} port={port} user=postgres dbname=postgres");
+        let (client, connection) = tokio_postgres::connect(&parameters, NoTls).await?;
         tokio::spawn(connection);
         let lock = client.prepare("SELECT pg_advisory_lock($1)").await?;
         let unlock = client.prepare("SELECT pg_advisory_unlock($1)").await?;

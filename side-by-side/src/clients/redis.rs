@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub(crate) enum Wait {
     /// Try again after a pause.
     Poll,
-    /// Block on a list to which whoever leaves pushes.
+    /// Block on a list to which a release pushes.
     List,
 }
 

@@ -1,6 +1,6 @@
-//! Redlock, as Redis' documentation describes it: the lock is held by whoever has it at a majority
-//! of independent servers; who does not get a majority lets go of all and tries again after a
-//! random pause.
+//! Redlock, as Redis' documentation describes it: the holder is the client that has the lock at a
+//! majority of independent servers; a client without a majority releases all and tries again after
+//! a random pause.
 
 use std::time::Duration;
 

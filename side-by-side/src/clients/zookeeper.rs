@@ -1,5 +1,5 @@
 //! Curator's recipe for an InterProcessMutex on ZooKeeper: an ephemeral sequential node whose name
-//! holds a number of one's own, then the list of all; whoever is not the first watches the one
+//! holds a number of one's own, then the list of all; a client that is not the first watches the one
 //! before it. The lock's own node is a container, made when it is missing.
 
 use anyhow::Result;
@@ -87,7 +87,7 @@ impl super::Lock for Zookeeper {
     }
 
     /// The sequence number grows from entry to entry, as long as the lock's container lives.
-    fn fence(&self) -> u64 {
+    fn fencing_token(&self) -> u64 {
         self.sequence
     }
 }

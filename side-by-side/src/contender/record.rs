@@ -12,7 +12,7 @@ pub(super) fn write(path: &Path, all: &[Vec<Record>]) -> io::Result<()> {
     for records in all {
         bytes.extend((records.len() as u64).to_le_bytes());
         for record in records {
-            for number in [record.wanted, record.entered, record.left, record.fence] {
+            for number in [record.requested, record.entered, record.exited, record.fencing_token] {
                 bytes.extend(number.to_le_bytes());
             }
         }
@@ -30,8 +30,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Vec<Record>>> {
         let mut records = Vec::new();
         for _ in 0..count {
             let mut next = || numbers.next().context("records that end early");
-            let (wanted, entered, left, fence) = (next()?, next()?, next()?, next()?);
-            records.push(Record { wanted, entered, left, fence });
+            let (requested, entered, exited, fencing_token) = (next()?, next()?, next()?, next()?);
+            records.push(Record { requested, entered, exited, fencing_token });
         }
         all.push(records);
     }
@@ -44,9 +44,10 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("records");
-        let record = |n| Record { wanted: n, entered: n + 1, left: n + 2, fence: n + 3 };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("records");
+        let record =
+            |n| Record { requested: n, entered: n + 1, exited: n + 2, fencing_token: n + 3 };
         let all = vec![vec![record(1), record(9)], vec![], vec![record(5)]];
         write(&path, &all).unwrap();
         assert_eq!(read(&path).unwrap(), all);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use super::targets::{self, Target};
@@ -14,8 +14,8 @@ use crate::{
     systems::{self, System},
 };
 
-/// Everything that a report says.
-#[derive(Debug, Serialize)]
+/// The figures of a report.
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Summary {
     pub(super) meta: Meta,
     /// The least and the greatest load, averaged over a minute, before and after the pieces.
@@ -26,12 +26,11 @@ pub(super) struct Summary {
 }
 
 /// A system's medians.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Row {
-    pub(super) id: String,
-    pub(super) title: String,
-    #[serde(skip)]
+    #[serde(rename = "id", with = "systems::by_id")]
     pub(super) system: System,
+    pub(super) title: String,
     pub(super) rounds: usize,
     pub(super) again: Option<Pairs>,
     pub(super) fresh: Option<Pairs>,
@@ -85,7 +84,6 @@ fn row(system: System, pieces: &[&Piece]) -> Row {
         piece.errors.iter().map(|error| format!("round {}: {error}", piece.round))
     });
     Row {
-        id: system.id.clone(),
         title: system.title.clone(),
         rounds: pieces.len(),
         again: median_of(pieces.iter().filter_map(|piece| piece.again.as_ref()).collect()),

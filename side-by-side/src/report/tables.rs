@@ -1,4 +1,4 @@
-//! What the report says, block by block.
+//! The texts and tables of the report, block by block.
 
 mod losses;
 mod measures;
@@ -18,20 +18,20 @@ pub(super) fn blocks(summary: &Summary) -> Vec<Block> {
     blocks.push(Block::Table(main_table(summary)));
     blocks.push(Block::Paragraph(
         "Contenders are processes of their own, and the library has a node in each of them; only \
-         where `tasks` is said several contenders share a process and its node. In the plots Mutua \
-         is blue, its peers are orange, and grey are the bare things that locks are made of. A lock \
-         may hand over faster than the ring: it need not go round, but can go to and fro between \
-         two that are awake."
+         in rows with `tasks` do several contenders share a process and its node. In the plots Mutua \
+         is blue, its peers are orange, and the limits are grey: a mutex, a TCP ping and a token \
+         ring. A lock may hand over faster than the ring, because it may alternate between two \
+         processes that are awake, while the ring's token visits all."
             .to_owned(),
     ));
     blocks.push(Block::Plot("handovers.svg", "hand-overs per second, 3 contenders"));
     blocks.extend(ratios(summary));
     blocks.push(heading("Where Mutua loses"));
     blocks.push(Block::List(losses(summary)));
-    blocks.push(heading("What each side promises"));
-    blocks.push(Block::Table(promises(summary)));
+    blocks.push(heading("Guarantees"));
+    blocks.push(Block::Table(guarantees(summary)));
     blocks.extend(measures::blocks(summary));
-    blocks.push(heading("Was it mutual exclusion?"));
+    blocks.push(heading("Mutual exclusion"));
     blocks.extend(exclusion(summary));
     blocks
 }
@@ -50,7 +50,7 @@ fn beginning(summary: &Summary) -> Vec<Block> {
     vec![
         Block::Paragraph(format!(
             "{kind} of {}, Mutua at {}, on {}; {} for what is synced. Everything on one machine, \
-             over loopback: no network of any length is in these figures. Rounds, all systems in turns: \
+             over loopback: the figures contain no network latency. Rounds, all systems in turns: \
              {rounds}; medians shown. The machine's load (runnable processes, mean of a \
              minute) was {} to {} before and after the pieces; the benchmark itself is part of \
              that.",
@@ -74,7 +74,7 @@ pub(super) fn main_table(summary: &Summary) -> Table {
         "hand-overs/s of 3",
         "of 8",
         "of 64",
-        "release to next entry at 120 ms, us",
+        "release to next grant, held for 120 ms, us",
     ]);
     for row in &summary.rows {
         let handovers = |count| row.empty.get(&count).map(|figures| figures.handovers_per_s);
@@ -99,8 +99,8 @@ fn ratios(summary: &Summary) -> Vec<Block> {
     let held = summary.targets.iter().filter(|target| target.holds() == Some(true)).count();
     let set = summary.targets.iter().filter(|target| target.wanted.is_some()).count();
     let words = format!(
-        "How many times better Mutua is in this run (below 1 it is worse), and behind it how many \
-         times it was meant to be: {held} of {set} hold, the others are **bold**. Profiles are in \
+        "How many times better Mutua is in this run (below 1: worse), with the target in \
+         parentheses: {held} of {set} targets are met, the others are **bold**. Profiles are in \
          side-by-side/NOTES.md."
     );
     let mut blocks = vec![heading("Ratios"), Block::Paragraph(words)];
@@ -139,30 +139,28 @@ fn ratio(target: &Target) -> String {
     }
 }
 
-fn promises(summary: &Summary) -> Table {
+fn guarantees(summary: &Summary) -> Table {
     let mut table = Table::new(&["", "durable", "fair", "survives", "fencing token"]);
     table.words = true;
     for row in &summary.rows {
-        let promises = row.system.promises;
-        if table.rows.iter().any(|known| known[0] == promises.who) {
+        let one = row.system.guarantees;
+        if table.rows.iter().any(|known| known[0] == one.system) {
             continue;
         }
-        let words = [promises.durable, promises.fair, promises.survives, promises.fencing];
-        let mut cells = vec![promises.who.to_owned()];
-        cells.extend(words.map(str::to_owned));
-        table.rows.push(cells);
+        let cells = [&one.system, &one.durable, &one.fair, &one.survives, &one.fencing];
+        table.rows.push(cells.map(String::clone).to_vec());
     }
     table
 }
 
-/// How it was checked, and what was found.
+/// The check of mutual exclusion during the run, and its result.
 fn exclusion(summary: &Summary) -> Vec<Block> {
     let handovers: u64 = summary.rows.iter().map(|row| row.entries).sum();
     let mut list = Vec::new();
     for row in &summary.rows {
         if row.violations > 0 {
             list.push(format!(
-                "**{}**: {} entries met somebody inside.",
+                "**{}**: {} entries while another process held the lock.",
                 row.title, row.violations
             ));
         }
@@ -172,12 +170,14 @@ fn exclusion(summary: &Summary) -> Vec<Block> {
         list.extend(row.errors.iter().map(|error| format!("{}, {error}", row.title)));
     }
     if list.is_empty() {
-        list.push("Nobody met anybody, every token grew, and nothing failed.".to_owned());
+        list.push(
+            "No two holders at once, every fencing token grew, and no operation failed.".to_owned(),
+        );
     }
     let words = format!(
-        "Whoever entered looked in a file in memory that nobody else was there, wrote itself down, \
-         and looked again before it left; and all stays were compared by the machine's clock \
-         afterwards, with their fencing tokens where there are any: {handovers} hand-overs."
+        "On entry each contender reads from a file in memory that no other contender holds the \
+         lock, writes its number, and reads it again before it releases. Afterwards all hold times \
+         are compared by the machine's clock, and so are the fencing tokens: {handovers} hand-overs."
     );
     vec![Block::Paragraph(words), Block::List(list)]
 }

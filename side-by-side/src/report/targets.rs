@@ -1,11 +1,11 @@
 //! The table of ratios: how much better Mutua must be, and whether it was.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::summary::Row;
 
 /// One comparison.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct Target {
     /// What is compared.
     pub(super) what: String,
@@ -15,7 +15,7 @@ pub(super) struct Target {
     pub(super) their_figure: f64,
     /// How many times better ours is; below 1 it is worse.
     pub(super) ratio: f64,
-    /// How many times it must be; none where it is only told.
+    /// The target for the ratio; none where the report only shows it.
     pub(super) wanted: Option<f64>,
 }
 
@@ -29,7 +29,7 @@ impl Target {
 pub(super) const LIBRARY: &str = "mutua-naimi-trehel";
 pub(super) const SERVED: &str = "mutua-grpc-3-naimi-trehel";
 
-/// Who is compared with, and how many times better the library must be: in hand-overs of three, in
+/// The peers, and how many times better the library must be: in hand-overs of three, in
 /// the delay at 120 ms, and in entering again.
 const PEERS: [(&str, [Option<f64>; 3]); 11] = [
     ("etcd-1", [None, Some(2.0), Some(1000.0)]),
@@ -52,7 +52,7 @@ type Figure = fn(&Row) -> Option<f64>;
 type Ratio = fn(f64, f64) -> f64;
 
 pub(super) fn all(rows: &[Row]) -> Vec<Target> {
-    let find = |id: &str| rows.iter().find(|row| row.id == id);
+    let find = |id: &str| rows.iter().find(|row| row.system.id == id);
     let mut all = Vec::new();
     for (ours, must) in [(LIBRARY, true), (SERVED, false)] {
         let Some(ours) = find(ours) else { continue };
@@ -61,10 +61,10 @@ pub(super) fn all(rows: &[Row]) -> Vec<Target> {
             (DELAY, delay_of_three, |ours, theirs| theirs / ours),
             (AGAIN, pair, |ours, theirs| theirs / ours),
         ];
-        for (place, (what, of, ratio)) in measures.into_iter().enumerate() {
+        for (index, (what, of, ratio)) in measures.into_iter().enumerate() {
             for (peer, wanted) in PEERS {
                 let Some(theirs) = find(peer) else { continue };
-                let wanted = wanted[place].filter(|_| must);
+                let wanted = wanted[index].filter(|_| must);
                 all.extend(target(what, ours, theirs, of, wanted, ratio));
             }
         }
@@ -73,7 +73,7 @@ pub(super) fn all(rows: &[Row]) -> Vec<Target> {
 }
 
 pub(super) const HANDOVERS: &str = "hand-overs per second, 3 contenders";
-pub(super) const DELAY: &str = "us from release to next entry, 120 ms inside";
+pub(super) const DELAY: &str = "us from release to next grant, held for 120 ms";
 pub(super) const AGAIN: &str = "us to lock and unlock again";
 
 pub(super) fn handovers_of_three(row: &Row) -> Option<f64> {
@@ -81,7 +81,7 @@ pub(super) fn handovers_of_three(row: &Row) -> Option<f64> {
 }
 
 pub(super) fn delay_of_three(row: &Row) -> Option<f64> {
-    // Who never handed over has no delay.
+    // Without hand-overs there is no delay.
     row.long.get(&3).map(|figures| figures.delay_p50_us).filter(|delay| *delay > 0.0)
 }
 

@@ -1,5 +1,7 @@
 //! Headings, paragraphs, tables and plots, as Markdown and as a page.
 
+use mutua_lab::escape;
+
 /// A part of the report.
 #[derive(Clone, Debug)]
 pub(super) enum Block {
@@ -45,8 +47,8 @@ pub(super) fn markdown(blocks: &[Block]) -> String {
 
 pub(super) fn markdown_table(table: &Table) -> String {
     let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
-    let rule = |place| if place == 0 || table.words { "---" } else { "--:" };
-    let rules: Vec<_> = (0..table.head.len()).map(|place| rule(place).to_owned()).collect();
+    let rule = |index| if index == 0 || table.words { "---" } else { "--:" };
+    let rules: Vec<_> = (0..table.head.len()).map(|index| rule(index).to_owned()).collect();
     let mut lines = vec![line(&table.head), line(&rules)];
     lines.extend(table.rows.iter().map(|row| line(row)));
     lines.join("\n")
@@ -114,8 +116,8 @@ fn inline(text: &str) -> String {
 
 fn pairs(text: &str, mark: &str, tag: &str) -> String {
     let mut result = String::new();
-    for (place, part) in text.split(mark).enumerate() {
-        match place {
+    for (index, part) in text.split(mark).enumerate() {
+        match index {
             0 => {}
             odd if odd % 2 == 1 => result += &format!("<{tag}>"),
             _ => result += &format!("</{tag}>"),
@@ -123,8 +125,4 @@ fn pairs(text: &str, mark: &str, tag: &str) -> String {
         result += part;
     }
     result
-}
-
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -17,7 +17,7 @@ use crate::node::NodeSpec;
 type Started = (Vec<Server>, Vec<String>);
 
 fn this_program() -> Result<String> {
-    Ok(env::current_exe()?.to_str().context("this program's path is no text")?.to_owned())
+    Ok(env::current_exe()?.to_str().context("this program's path is not UTF-8")?.to_owned())
 }
 
 pub(super) fn mutua(home: &Path, nodes: usize, algorithm: &str) -> Result<Started> {
@@ -25,7 +25,7 @@ pub(super) fn mutua(home: &Path, nodes: usize, algorithm: &str) -> Result<Starte
     let mut servers = Vec::new();
     for (me, listen) in endpoints.iter().enumerate() {
         let spec = NodeSpec {
-            place: home.to_owned(),
+            directory: home.to_owned(),
             algorithm: algorithm.to_owned(),
             addresses: addresses.clone(),
             me,
@@ -79,24 +79,24 @@ pub(super) fn zookeeper(home: &Path, nodes: usize) -> Result<Started> {
     }
     let mut servers = Vec::new();
     for (me, endpoint) in endpoints.iter().enumerate() {
-        let place = home.join(format!("z{me}"));
-        fs::create_dir(&place)?;
-        fs::write(place.join("myid"), (me + 1).to_string())?;
+        let directory = home.join(format!("z{me}"));
+        fs::create_dir(&directory)?;
+        fs::write(directory.join("myid"), (me + 1).to_string())?;
         let mut config = format!(
             "tickTime=2000\ninitLimit=10\nsyncLimit=5\nmaxClientCnxns=0\ndataDir={}\n\
              clientPortAddress=127.0.0.1\nclientPort={}\nadmin.enableServer=false\n",
-            place.display(),
+            directory.display(),
             port(endpoint)
         );
         if nodes > 1 {
             config += &members;
         }
-        fs::write(place.join("zoo.cfg"), config)?;
-        fs::write(place.join("log4j.properties"), LOG4J)?;
+        fs::write(directory.join("zoo.cfg"), config)?;
+        fs::write(directory.join("log4j.properties"), LOG4J)?;
         let mut command = command("java", User::Same);
-        command.arg("-cp").arg(format!("{}:{ZOOKEEPER_JAR}", place.display()));
+        command.arg("-cp").arg(format!("{}:{ZOOKEEPER_JAR}", directory.display()));
         command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain");
-        command.arg(place.join("zoo.cfg"));
+        command.arg(directory.join("zoo.cfg"));
         servers.push(Server::start(command, &format!("zookeeper-{me}"), home)?);
     }
     Ok((servers, endpoints))
@@ -141,7 +141,7 @@ pub(super) fn postgres(home: &Path) -> Result<Started> {
         own.arg("postgres:").arg(&data);
     }
     if !own.status()?.success() {
-        bail!("there is no user `postgres` to run PostgreSQL");
+        bail!("the user `postgres`, which must run PostgreSQL, is missing");
     }
     let mut init = command(&program("initdb"), User::Postgres);
     init.args(["--auth=trust", "--no-sync", "--username=postgres", "-D"]).arg(&data);

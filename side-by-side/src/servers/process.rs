@@ -21,10 +21,10 @@ pub(crate) struct Server {
     stop: Signal,
 }
 
-/// Who a server runs as.
+/// The user that a server runs as.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum User {
-    /// Whoever runs this.
+    /// The user of this process.
     Same,
     /// `postgres`, if this is root, whom PostgreSQL refuses.
     Postgres,
@@ -42,7 +42,7 @@ pub(super) fn command(program: &str, user: User) -> Command {
 }
 
 impl Server {
-    /// Starts it; what it says goes to a file.
+    /// Starts it; its output goes to a file.
     pub(super) fn start(mut command: Command, name: &str, home: &Path) -> Result<Self> {
         let log = home.join(format!("{name}.log"));
         let file = File::create(&log)?;

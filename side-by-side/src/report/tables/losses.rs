@@ -1,4 +1,4 @@
-//! Where a peer is better than Mutua, found in the figures, and why.
+//! The measures in which a peer is better than Mutua.
 
 use super::super::{
     number,
@@ -6,7 +6,7 @@ use super::super::{
     targets::{self, LIBRARY, SERVED},
 };
 
-/// A measure in which somebody may lose.
+/// A measure in which Mutua may lose.
 struct Measure {
     what: &'static str,
     unit: &'static str,
@@ -15,9 +15,9 @@ struct Measure {
 }
 
 const MEASURES: [Measure; 8] = [
-    Measure { what: "entering again", unit: "us", of: targets::pair, more: false },
+    Measure { what: "locking again", unit: "us", of: targets::pair, more: false },
     Measure {
-        what: "a name never used before (the token must be found first)",
+        what: "a name never used before (the node must obtain the token first)",
         unit: "us",
         of: |row| row.fresh.as_ref().map(|pairs| pairs.p50_us),
         more: false,
@@ -36,7 +36,7 @@ const MEASURES: [Measure; 8] = [
         more: true,
     },
     Measure {
-        what: "release to next entry at 120 ms",
+        what: "release to next grant, held for 120 ms",
         unit: "us",
         of: targets::delay_of_three,
         more: false,
@@ -59,14 +59,14 @@ const MEASURES: [Measure; 8] = [
 pub(in super::super) fn losses(summary: &Summary) -> Vec<String> {
     let mut list = Vec::new();
     for id in [LIBRARY, SERVED] {
-        let Some(ours) = summary.rows.iter().find(|row| row.id == id) else { continue };
+        let Some(ours) = summary.rows.iter().find(|row| row.system.id == id) else { continue };
         for measure in &MEASURES {
             list.extend(loss(measure, ours, &summary.rows));
         }
     }
     list.push(
-        "Durability and survival: etcd and ZooKeeper keep a lock through the death of a minority \
-         and through restarts. Mutua waits until a lost member is back."
+        "Durability and survival: etcd and ZooKeeper keep a lock through crashes of a minority of \
+         nodes and through restarts. Mutua waits until a crashed member has restarted."
             .to_owned(),
     );
     list

@@ -11,21 +11,22 @@ pub(super) fn blocks(summary: &Summary) -> Vec<Block> {
     blocks.push(Block::Table(alone(summary)));
     blocks.push(Block::Plot("again.svg", "microseconds to lock and unlock again"));
     for count in CONTENDERS {
-        blocks.push(heading(&format!("(b) {count} contenders, nothing done inside")));
+        blocks.push(heading(&format!("(b) {count} contenders, released at once")));
         blocks.push(Block::Table(contended(summary, count)));
         if count == 64 {
             blocks.push(Block::Plot("handovers-64.svg", "hand-overs per second, 64 contenders"));
         }
     }
-    blocks.push(heading("(c) 120 ms inside"));
+    blocks.push(heading("(c) Held for 120 ms"));
     blocks.push(Block::Paragraph(
-        "Delay: from one's leaving to another's entering, of the hand-overs that there were. Who \
-         polls or is unfair enters again itself, and so has few; then only the short ones count, \
-         since the others came too late. Hand-overs are those of one round, of as many entries."
+        "Delay: from a release to the next grant, over the hand-overs to another contender. With \
+         polling or an unfair lock the last holder mostly acquires again, so hand-overs are few, \
+         and only the fastest polls are among them. Hand-overs are those of one round, out of all \
+         its grants."
             .to_owned(),
     ));
     blocks.push(Block::Table(long(summary)));
-    blocks.push(Block::Plot("delay.svg", "microseconds from release to the next one's entry"));
+    blocks.push(Block::Plot("delay.svg", "microseconds from a release to the next grant"));
     blocks.push(heading("(e) Memory"));
     blocks.push(Block::Table(memory(summary)));
     blocks.extend(halves(summary));
@@ -63,7 +64,7 @@ fn contended(summary: &Summary, count: usize) -> Table {
     let mut table = Table::new(&[
         "",
         "hand-overs/s",
-        "entered again/s",
+        "acquired again/s",
         "wait p50, us",
         "p99",
         "max",
@@ -202,9 +203,9 @@ fn halves(summary: &Summary) -> Vec<Block> {
         ]);
     }
     let checks = format!(
-        "The same model in all three, one thread, every interleaving, safety; that all find the \
-         same number of states is checked. Spin's time is that of the program it makes; making it \
-         (Spin and gcc) takes {} s more for each model.",
+        "The same model in all three: one thread, every interleaving, safety properties. The run \
+         fails unless all three find the same number of states. Spin's time is that of its \
+         generated program; generating and compiling it takes {} s more for each model.",
         number(halves.spin_build_s)
     );
     let mut blocks = vec![

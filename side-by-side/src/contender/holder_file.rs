@@ -1,13 +1,14 @@
-//! A file in memory that says who is inside. Whoever enters must find it empty, and whoever leaves
-//! must find itself: the check goes on during the run, whatever the lock says.
+//! A file in memory that holds the number of the contender in the critical section. A contender
+//! that enters must find 0, and one that exits must find its own number: this checks mutual
+//! exclusion during the run, independently of the lock.
 
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
 /// The file, open.
 #[derive(Debug)]
-pub(super) struct Board(File);
+pub(super) struct HolderFile(File);
 
-impl Board {
+impl HolderFile {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         File::options().read(true).write(true).create(true).truncate(false).open(path).map(Self)
     }
@@ -16,15 +17,15 @@ impl Board {
         self.0.try_clone().map(Self)
     }
 
-    /// Whether nobody was inside.
+    /// Writes the contender's number; returns whether there was no other holder.
     pub(super) fn enter(&self, me: u64) -> io::Result<bool> {
         let before = self.read()?;
         self.0.write_all_at(&me.to_le_bytes(), 0)?;
         Ok(before == 0)
     }
 
-    /// Whether nobody came meanwhile.
-    pub(super) fn leave(&self, me: u64) -> io::Result<bool> {
+    /// Clears the file; returns whether no other contender has entered since `enter`.
+    pub(super) fn exit(&self, me: u64) -> io::Result<bool> {
         let before = self.read()?;
         self.0.write_all_at(&0_u64.to_le_bytes(), 0)?;
         Ok(before == me)
@@ -45,14 +46,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_meets_somebody_is_told_and_so_is_who_was_met() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("board");
-        let (one, other) = (Board::open(&path).unwrap(), Board::open(&path).unwrap());
+    fn both_contenders_notice_an_overlap() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("holder");
+        let (one, other) = (HolderFile::open(&path).unwrap(), HolderFile::open(&path).unwrap());
         assert!(one.enter(1).unwrap());
-        assert!(one.leave(1).unwrap());
+        assert!(one.exit(1).unwrap());
         assert!(one.enter(1).unwrap());
         assert!(!other.enter(2).unwrap());
-        assert!(!one.leave(1).unwrap());
+        assert!(!one.exit(1).unwrap());
     }
 }
