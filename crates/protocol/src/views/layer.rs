@@ -71,7 +71,7 @@ pub struct ViewLayer {
 }
 
 impl ViewLayer {
-    /// A node that starts now. `engine` tells whether it runs a consensus engine.
+    /// A node that starts now. `engine` says whether it runs a consensus engine.
     pub fn new(
         now: Moment,
         me: Instance,

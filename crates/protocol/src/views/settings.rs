@@ -53,8 +53,8 @@ impl ViewSettings {
         self.lease + self.drift_of(self.lease)
     }
 
-    /// Granting stops, and holders are told, this long before the lease ends: code needs time to
-    /// stop.
+    /// Granting stops, and holders are notified, this long before the lease ends: code needs time
+    /// to stop.
     pub fn margin(&self) -> Duration {
         self.lease / 10
     }
@@ -112,7 +112,7 @@ pub enum LeaseRules {
     GrantAfterLapse,
 }
 
-/// The rule that tells whether the keepers know all records, or a negative control of it.
+/// The rule that decides whether the keepers know all records, or a negative control of it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum RecordRules {
     /// The right one.
