@@ -302,7 +302,7 @@ impl ViewLayer {
                     self.on_kept(from, view, &numbers);
                 }
             }
-            Message::Over { view, over } => self.on_over(view, &over),
+            Message::Over { view, over } => self.on_over(from, view, &over),
         }
     }
 
@@ -383,11 +383,12 @@ impl ViewLayer {
         member && self.lease.is_good(now, &self.settings)
     }
 
-    /// When granting stops unless the lease is renewed; the first moment while it has lapsed.
+    /// When granting stops unless the lease is renewed; the first moment while it has lapsed, and
+    /// from when on a later view is known: what was held before is reported to it.
     pub fn grants_until(&self, now: Moment) -> Moment {
         if self.settings.rules.lease == LeaseRules::GrantAfterLapse {
             Moment::NEVER
-        } else if self.lease.is_good(now, &self.settings) {
+        } else if self.begun().is_some() && self.lease.is_good(now, &self.settings) {
             self.lease.stop_at(&self.settings)
         } else {
             Moment::ZERO

@@ -54,9 +54,13 @@ impl Keeper {
         }
     }
 
-    /// The hold with this token is over.
-    pub fn drop(&mut self, name: &[u8], token: FencingToken) {
-        if self.records.get(name).is_some_and(|known| known.token <= token) {
+    /// The hold with this token is over, `host` says. Of the hold itself only its present host can
+    /// say that: an earlier one, which was cut off and is back, may end its session meanwhile, and
+    /// the custodian goes on. Earlier holds are over in any case: somebody has entered since.
+    pub fn drop(&mut self, host: Instance, name: &[u8], token: FencingToken) {
+        let is_over =
+            |known: &Record| known.token < token || (known.token == token && known.host == host);
+        if self.records.get(name).is_some_and(is_over) {
             self.records.remove(name);
         }
     }

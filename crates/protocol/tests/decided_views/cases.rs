@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use mutua_protocol::{
     Answer, Member, Rule, Ticket, usable,
-    views::{Role, ViewSettings},
+    views::{self, Command, DecidedView, Role, ViewNumber, ViewSettings},
 };
 
 use super::world::{SECOND, World};
 
-fn world(algorithm: &str, nodes: usize) -> World {
+pub(crate) fn world(algorithm: &str, nodes: usize) -> World {
     let rule = Rule::new("*", algorithm);
     let mut world = World::new(7, rule, ViewSettings::default(), &vec![Role::Voter; nodes]);
     world.clients = 0;
@@ -22,12 +22,12 @@ fn world(algorithm: &str, nodes: usize) -> World {
     world
 }
 
-fn pass(world: &mut World, millis: u64) {
+pub(crate) fn pass(world: &mut World, millis: u64) {
     world.run(world.now + millis * 1_000_000);
     assert_eq!(world.failure, None);
 }
 
-fn acquire(world: &mut World, slot: usize) -> Ticket {
+pub(crate) fn acquire(world: &mut World, slot: usize) -> Ticket {
     let lock = world.nodes[slot].locks[0];
     match world.call(slot, |protocol, now| protocol.acquire(now, lock, None)) {
         Some(Answer::Granted { ticket, .. }) => {
@@ -39,7 +39,7 @@ fn acquire(world: &mut World, slot: usize) -> Ticket {
     }
 }
 
-fn release(world: &mut World, slot: usize, ticket: Ticket) -> bool {
+pub(crate) fn release(world: &mut World, slot: usize, ticket: Ticket) -> bool {
     let lock = world.nodes[slot].locks[0];
     world.call(slot, |protocol, now| protocol.release(now, lock, ticket)).expect("up")
 }
@@ -207,4 +207,39 @@ fn a_node_that_knows_of_later_epochs_silences_nobody() {
         assert!(release(&mut world, slot, ticket));
     }
     assert_eq!(world.granted.len(), 3);
+}
+
+#[test]
+fn a_view_without_a_node_that_never_begins_takes_nothing_from_its_clients() {
+    for about in usable() {
+        let mut world = world(about.name, 3);
+        let (lock, ticket) = (world.nodes[1].locks[0], acquire(&mut world, 1));
+        pass(&mut world, 4000);
+        let value = 0_u64.to_le_bytes().to_vec();
+        let client = views::Client { session: 7, ttl: Duration::from_secs(60), value };
+        let recorded = world.call(1, |protocol, now| protocol.record(now, lock, ticket, client));
+        assert_eq!(recorded, Some(true), "{}", about.name);
+        pass(&mut world, 4000);
+        // A view without the node is decided, and another with it at once: the first never begins.
+        let last = world.engine.state.last().expect("a view").clone();
+        let gone = world.nodes[1].id;
+        let mut without = DecidedView { number: ViewNumber(last.number.0 + 1), ..last.clone() };
+        without.members.retain(|one| one.member != gone);
+        without.keepers.retain(|one| one.member != gone);
+        world.on_commit(Command::View(without));
+        world.on_commit(Command::View(DecidedView {
+            number: ViewNumber(last.number.0 + 2),
+            ..last
+        }));
+        pass(&mut world, 8000);
+        let protocol = world.nodes[1].layer.as_ref().expect("up");
+        assert_eq!(protocol.members().len(), 3, "{}: {:?}", about.name, protocol.stopped());
+        assert!(protocol.holds(lock, ticket).is_some(), "{}: the hold is lost", about.name);
+        let next = acquire(&mut world, 2);
+        pass(&mut world, 4000);
+        assert!(!world.granted.contains(&(2, next)), "{}", about.name);
+        assert!(release(&mut world, 1, ticket), "{}", about.name);
+        pass(&mut world, 4000);
+        assert!(world.granted.contains(&(2, next)), "{}", about.name);
+    }
 }

@@ -247,6 +247,26 @@ fn trap_12_a_lease_does_not_return_while_the_code_of_a_lost_guard_may_run() {
 }
 
 #[test]
+fn a_lease_that_returns_as_a_later_view_is_learned_of_grants_nothing() {
+    let persisted = Persisted { snapshot: state(&[1], &[]), ..Persisted::default() };
+    let mut layer = ViewLayer::new(at(0), one(1), settings(), persisted, true);
+    let decide = |layer: &mut ViewLayer, index: u64, members: &[u64], now| {
+        let decided = Command::View(view(index, members, &[1]));
+        layer.appended(index, &decided);
+        layer.decided(now, index, &decided);
+    };
+    decide(&mut layer, 1, &[1], at(0));
+    layer.tick(at(0));
+    layer.report(at(0), Contents::default());
+    assert!(layer.may_grant(at(0)) && layer.grants_until(at(0)) > at(0));
+    // Its lease is good, and so covers what is held; but the report to view 2 is due.
+    decide(&mut layer, 2, &[1, 2], at(10));
+    assert!(layer.good_until() > at(10));
+    assert!(!layer.may_grant(at(10)));
+    assert_eq!(layer.grants_until(at(10)), Moment::ZERO);
+}
+
+#[test]
 fn trap_13_a_member_that_flaps_uses_few_epochs() {
     let settings = settings();
     let mut state = state(&[1, 2, 3], &[]);

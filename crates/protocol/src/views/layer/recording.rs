@@ -111,10 +111,15 @@ impl ViewLayer {
         }
     }
 
-    pub(super) fn on_over(&mut self, view: ViewNumber, over: &[(Vec<u8>, FencingToken)]) {
+    pub(super) fn on_over(
+        &mut self,
+        from: Instance,
+        view: ViewNumber,
+        over: &[(Vec<u8>, FencingToken)],
+    ) {
         if self.keeps_in(view) {
             for (name, token) in over {
-                self.keeper.drop(name, *token);
+                self.keeper.drop(from, name, *token);
             }
         }
     }
