@@ -68,6 +68,9 @@ pub struct Config {
     pub node: String,
     /// All members, in the same order at each of them.
     pub members: Vec<MemberConfig>,
+    /// The address to listen on, if it differs from this member's address in the list: a proxy or
+    /// a router forwards the one to the other.
+    pub listen: Option<String>,
     /// The node's data directory, with the epoch of its last view. It belongs to this node alone.
     pub data: PathBuf,
     /// The algorithm of each name; the first rule that fits serves it.
@@ -211,6 +214,7 @@ impl Config {
             cluster: name.clone(),
             node: name.clone(),
             members: vec![MemberConfig::new(name, String::new())],
+            listen: None,
             data: data.into(),
             rules: Vec::new(),
             limits: Limits::default(),

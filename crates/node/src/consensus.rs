@@ -489,6 +489,9 @@ impl Watcher for Reports {
     }
 
     fn leads(&mut self, leads: bool) {
+        if leads {
+            tracing::info!("this node leads the consensus engine");
+        }
         self.report(Event::Leads(leads));
     }
 }
@@ -504,13 +507,12 @@ pub(crate) async fn run(consensus: Arc<Consensus>, driver: Arc<Driver>) {
     }
     let Some(engine) = consensus.engine.get() else { return };
     let mut founded = identity.founded;
-    let mut sees = false;
     let watch = async {
         loop {
-            let now_sees = driver.call(|core, now| core.protocol.sees_majority(now));
-            if now_sees != std::mem::replace(&mut sees, now_sees) {
-                engine.sees(now_sees);
-            }
+            let seen = |core: &mut crate::driver::Core, now| {
+                core.protocol.sees(now).map(|member| VoterId(member.0)).collect()
+            };
+            engine.sees(&driver.call(seen));
             if !founded && engine.status().last_log.is_some() {
                 founded = true;
                 if let Err(error) = consensus.adopt(ClusterIdentity { founded, ..identity.clone() })

@@ -47,6 +47,7 @@ pub(crate) fn config_in(
         longest_lease: mutua_node::LONGEST_LEASE,
         tls: None,
         insecure: false,
+        listen: None,
         metrics_listen: None,
         audit: None,
         trace: None,

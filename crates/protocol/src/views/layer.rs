@@ -395,14 +395,9 @@ impl ViewLayer {
         }
     }
 
-    /// Whether this node exchanges messages with a majority of the voters, itself included.
-    pub fn sees_majority(&self, now: Moment) -> bool {
-        let voters = self.state.directory().voters();
-        let seen = self.detector.sees(now, &self.settings);
-        let is_seen = |voter: &&MemberId| {
-            **voter == self.me.member || seen.iter().any(|one| one.member == **voter)
-        };
-        voters.iter().filter(is_seen).count() >= super::majority(voters.len())
+    /// The members that something has arrived from lately.
+    pub fn sees(&self, now: Moment) -> impl Iterator<Item = MemberId> {
+        self.detector.sees(now, &self.settings).into_iter().map(|one| one.member)
     }
 
     /// The number of records that this node keeps.

@@ -27,9 +27,6 @@ const LONGEST_HOLD_DOWN: Duration = Duration::from_secs(60);
 /// For so long after its start a voter may apply what was decided before it.
 const REPLAY: Duration = Duration::from_secs(3);
 
-/// A proposal that was not decided is made again after this.
-const PROPOSE_AGAIN: Duration = Duration::from_secs(1);
-
 /// What a node says of itself in an ask.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Row {
@@ -166,7 +163,7 @@ impl Policy {
             .or_else(|| self.begun(state))?;
         if let Some((known, at)) = &self.proposed
             && *known == command
-            && now.since(*at) < PROPOSE_AGAIN
+            && now.since(*at) < settings.propose_again()
         {
             return None;
         }

@@ -64,6 +64,12 @@ impl ViewSettings {
         self.lease / 5
     }
 
+    /// A proposal that was not decided is made again after this. It was lost, with its leader
+    /// perhaps, and a view that removes a member waits for it.
+    pub fn propose_again(&self) -> Duration {
+        self.ask_every() * 2
+    }
+
     /// t(1 + rho)/(1 - rho): to be waited on one clock until `t` is over on any other.
     pub fn on_any_clock(&self, time: Duration) -> Duration {
         let drift = u128::from(self.drift);
