@@ -591,10 +591,11 @@ fn is_first_voter(consensus: &Consensus, identity: &ClusterIdentity) -> bool {
 }
 
 /// The engine's times follow the view lease: a leader that is lost is replaced in less than the
-/// leases of its members last.
+/// leases of its members last. A call of the engine may take as long as a heartbeat, with a write
+/// to the called voter's disk: a shorter one would let a loaded machine fail every call.
 fn timing(settings: &ViewSettings) -> Timing {
     Timing {
-        heartbeat: settings.lease / 15,
+        heartbeat: settings.lease / 10,
         election_min: settings.lease / 5,
         election_max: settings.lease * 2 / 5,
     }

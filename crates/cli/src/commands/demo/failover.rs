@@ -69,9 +69,19 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "TIMES", conflicts_with_all = ["seconds", "quick"])]
     measure: Option<usize>,
 
+    /// Cause only this fault.
+    #[arg(long, value_name = "FAULT", value_enum)]
+    only: Option<Fault>,
+
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+impl Arguments {
+    fn faults(&self) -> Vec<Fault> {
+        self.only.map_or(Fault::ALL.to_vec(), |only| vec![only])
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -94,8 +104,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let work = async {
             match arguments.measure {
-                Some(samples) => measure::run(samples, lease, arguments.json).await,
-                None => show(lease, calm, arguments.json).await,
+                Some(samples) => {
+                    measure::run(samples, &arguments.faults(), lease, arguments.json).await
+                }
+                None => show(&arguments.faults(), lease, calm, arguments.json).await,
             }
         };
         // Dropping the work kills the processes and removes their directory.
@@ -145,14 +157,19 @@ impl Failover {
 }
 
 /// Shows all faults in one cluster.
-async fn show(view_lease: Duration, calm: Duration, json: bool) -> Result<ExitCode> {
+async fn show(
+    faults: &[Fault],
+    view_lease: Duration,
+    calm: Duration,
+    json: bool,
+) -> Result<ExitCode> {
     let screen = Screen::new(json);
     let mut failover = Failover::start(view_lease).await?;
     let names = failover.nodes.names().to_vec();
     screen.line(&format!("{NODES} nodes are in one view, and the bank is open"));
     let bank = failover.bank.clone();
     let played = tokio::select! {
-        played = play(&mut failover, &screen, calm) => played,
+        played = play(&mut failover, faults, &screen, calm) => played,
         () = screen.keep_drawing(&bank, &names) => unreachable!("it never ends"),
     };
     screen.clear();
@@ -166,11 +183,16 @@ async fn show(view_lease: Duration, calm: Duration, json: bool) -> Result<ExitCo
     Ok(if result.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn play(failover: &mut Failover, screen: &Screen, calm: Duration) -> Result<Vec<Outcome>> {
+async fn play(
+    failover: &mut Failover,
+    faults: &[Fault],
+    screen: &Screen,
+    calm: Duration,
+) -> Result<Vec<Outcome>> {
     failover.bank.run(true);
     let mut struck_nodes = BTreeSet::new();
     let mut outcomes = Vec::new();
-    for fault in Fault::ALL {
+    for &fault in faults {
         sleep(calm).await;
         let struck = failover.strike(fault, &struck_nodes).await?;
         screen.line(&format!("{}: {}", fault.title(), failover.names_of(&struck)));

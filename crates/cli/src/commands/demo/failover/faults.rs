@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
@@ -15,13 +16,18 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 const QUIET: Duration = Duration::from_millis(100);
 
 /// A fault.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Fault {
+    /// The node of the holder is killed.
     HolderKilled,
+    /// The node that has the token, and does not hold the lock, is killed.
     TokenKilled,
+    /// The leader of the consensus engine is killed.
     LeaderKilled,
+    /// The node of the holder and another one are cut off from the other three.
     HolderCutOff,
+    /// The process of the holder is paused (SIGSTOP).
     HolderPaused,
 }
 

@@ -43,10 +43,15 @@ impl Measured {
 }
 
 /// Measures all faults, so many times each.
-pub(super) async fn run(samples: usize, view_lease: Duration, json: bool) -> Result<ExitCode> {
+pub(super) async fn run(
+    samples: usize,
+    faults: &[Fault],
+    view_lease: Duration,
+    json: bool,
+) -> Result<ExitCode> {
     let mut all = Vec::new();
     let mut right = true;
-    for fault in Fault::ALL {
+    for &fault in faults {
         let mut outcomes = Vec::new();
         for sample in 1..=samples {
             let (outcome, is_right) = once(fault, view_lease).await?;
