@@ -30,7 +30,7 @@ use tonic::transport::{Server, server::Router};
 
 use super::{
     Core, FenceRecord, LeaseRecord, Service, audit::Audit, control::ControlService, etcd::Etcd,
-    hosting::Endpoints, locks_service::LocksService, monitor, reload, tls_listener,
+    framed, hosting::Endpoints, locks_service::LocksService, monitor, reload, tls_listener,
 };
 use crate::{
     Moment, Scope, endpoint,
@@ -172,12 +172,13 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     tasks.spawn(Arc::clone(&service).keep_time());
     tasks.spawn(Arc::clone(&service).follow_holds(reports));
     tasks.spawn(reload::on_hangup(Arc::clone(&service)));
+    let name = framed::apart(name, &service);
     tasks.spawn(serve_on(router(&service).serve_with_incoming(name)));
     if options.idle.is_none() {
         endpoint::reserve(&options.socket, &options.node.node)
             .map_err(listen_error(&options.socket.display().to_string()))?;
     }
-    let unix = UnixListenerStream::new(bind(&options.socket)?);
+    let unix = framed::apart(UnixListenerStream::new(bind(&options.socket)?), &service);
     let bound = inode(&options.socket);
     tasks.spawn(serve_on(router(&service).serve_with_incoming(unix)));
     if let Some(address) = options.tcp {
@@ -224,7 +225,7 @@ async fn serve_tcp(
     let listener = listener.map_err(listen_error(&address.to_string()))?;
     match service.node.identity().map(Arc::clone) {
         None => {
-            let plain = without_delay(listener);
+            let plain = framed::apart(without_delay(listener), service);
             tasks.spawn(serve_on(router(service).serve_with_incoming(plain)));
         }
         Some(identity) => {
