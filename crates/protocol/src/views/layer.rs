@@ -411,9 +411,18 @@ impl ViewLayer {
         self.policy.reach(now, &self.settings)
     }
 
-    /// Whether this node may renew the session of a client outside its process now.
+    /// Whether this node may renew the session of a client outside its process now. Between two
+    /// views it may, unless one of them was decided without it: that one may have begun, with a
+    /// custodian that frees the lock when it receives no renewal.
     pub fn may_renew(&self, now: Moment) -> bool {
-        self.view.is_some() && self.lease.is_good(now, &self.settings)
+        let hosts = self.begun().is_some() || self.is_in_all_since_begun();
+        self.view.is_some() && hosts && self.lease.is_good(now, &self.settings)
+    }
+
+    /// Whether this node is a member of all views decided since the last one that it has begun.
+    fn is_in_all_since_begun(&self) -> bool {
+        let mut since = self.state.views().filter(|view| view.number > self.last_begun);
+        self.state.begun() <= self.last_begun && since.all(|view| view.members.contains(&self.me))
     }
 
     /// The end of the lease: what guards in the process hold is held until then.

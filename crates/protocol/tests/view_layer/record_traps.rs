@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use mutua_protocol::views::{
-    Blocked, Claim, Command, Coordinator, DecidedState, Hold, Instance, Message, Persisted, Plan,
-    Stage, ViewLayer, ViewNumber, is_whole,
+    Blocked, Claim, Command, Contents, Coordinator, DecidedState, Hold, Instance, Message,
+    Persisted, Plan, Stage, ViewLayer, ViewNumber, is_whole,
 };
 
 use super::traps::{at, client, holder, one, plan, record, report, settings, state, token, view};
@@ -157,4 +157,35 @@ fn trap_9_a_host_that_comes_back_does_not_drop_the_record_of_its_custodian() {
     assert!(!later.keeps(b"x", t), "somebody has entered since");
     keeper.receive(at(4), one(2), over(t));
     assert!(!keeper.keeps(b"x", t));
+}
+
+#[test]
+fn a_host_that_comes_back_renews_nobody_before_the_view_begins() {
+    let begun = || {
+        let persisted = Persisted { snapshot: state(&[1], &[]), ..Persisted::default() };
+        let mut layer = ViewLayer::new(at(0), one(1), settings(), persisted, true);
+        decide(&mut layer, 1, &[1]);
+        layer.report(at(0), Contents::default());
+        assert!(layer.begun().is_some() && layer.may_renew(at(0)));
+        layer
+    };
+    // In the next view too: it is the host while that view forms.
+    let mut stays = begun();
+    decide(&mut stays, 2, &[1, 2]);
+    assert!(stays.stage() == Stage::Joining && stays.may_renew(at(0)));
+    // View 2 may have begun, and its custodian waits for the client.
+    let mut back = begun();
+    decide(&mut back, 2, &[2]);
+    assert!(!back.may_renew(at(0)));
+    decide(&mut back, 3, &[1, 2]);
+    assert!(back.stage() == Stage::Joining && back.good_until() > at(0));
+    assert!(!back.may_renew(at(0)));
+}
+
+/// A view of these members is decided; the only voter is this node, so its lease is good.
+fn decide(layer: &mut ViewLayer, number: u64, members: &[u64]) {
+    let decided = Command::View(view(number, members, &[1]));
+    layer.appended(number, &decided);
+    layer.decided(at(0), number, &decided);
+    layer.tick(at(0));
 }
