@@ -96,7 +96,9 @@ impl Options {
     /// Options with these endpoints, which are tried in this order. Members of the cluster that
     /// are not listed are learned from the node.
     pub fn new<T: Into<String>>(endpoints: impl IntoIterator<Item = T>) -> Self {
-        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        let arguments = std::env::args_os();
+        let words: Vec<_> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+        let command = words.join(" ");
         let client = v1::Client {
             owner: std::env::var("USER").unwrap_or_default(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),

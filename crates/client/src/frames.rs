@@ -4,7 +4,7 @@
 //! ([`v1::SessionRequest`] and [`v1::SessionReply`]) on the same socket in frames: four bytes of
 //! length, little endian, and the message. The first bytes of a connection tell the two apart: a
 //! client that speaks frames begins with [`MAGIC`] and the versions that it knows, and the node
-//! replies with the version to use, and a frame that describes it. An older node, or an etcd, closes
+//! replies with the version to use and a frame that describes it. An older node, or an etcd, ends
 //! such a connection; the client then uses gRPC.
 //!
 //! [`v1::SessionRequest`]: crate::proto::v1::SessionRequest

@@ -24,9 +24,9 @@
 //!   Otherwise [`Guard::lost`] completes, before another client can hold the lock.
 //! - [`blocking`] has the same for threads.
 //!
-//! There is no `Mutex<T>` that contains the data: what a distributed lock protects lies elsewhere,
-//! and a guard can be lost while it exists. The resource itself should refuse a fencing token that
-//! is smaller than one that it has seen.
+//! A `Mutex<T>` that contains its data is not offered: what a distributed lock protects lies
+//! elsewhere, and a guard can be lost while it exists. The resource itself should refuse a fencing
+//! token that is smaller than one that it has seen.
 //!
 //! Beneath it, [`hold`] acquires one lock of a node or of a real etcd and reports each event, as
 //! `mutua lock` shows them. The crate also has what client and server share: the messages

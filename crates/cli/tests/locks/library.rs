@@ -70,7 +70,7 @@ fn a_guard_excludes_other_clients_until_it_is_dropped() {
     let (guard, other) = (x.acquire().expect("acquired"), y.try_acquire().expect("free"));
     assert!(!is_free(&scene, &cluster, 0, "x") && !is_free(&scene, &cluster, 0, "y"));
     assert!(matches!(x.try_acquire(), Err(AcquireError::Busy { .. })), "by the same client too");
-    // Another client is told who holds the lock.
+    // Another client learns the holder.
     let second = connect(&cluster, 0);
     let limit = Duration::from_millis(50);
     match second.lock("x").acquire_within(limit) {
