@@ -129,7 +129,7 @@ fn owner(address: SocketAddr, processes: &[Option<u32>]) -> Option<usize> {
 }
 
 /// The inode of the socket with this local address, by the kernel's table.
-fn inode<'a>(table: &'a str, address: SocketAddr) -> Option<&'a str> {
+fn inode(table: &str, address: SocketAddr) -> Option<&str> {
     let SocketAddr::V4(address) = address else { return None };
     // The kernel shows the address as a number in the byte order of the machine.
     let number = u32::from_ne_bytes(address.ip().octets());
