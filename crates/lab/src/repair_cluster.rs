@@ -1,7 +1,7 @@
 //! A whole system with a repair as one value that is stepped by hand.
 
 use mutua_algorithms::{
-    Claim, FencingToken, Fields, Mutex, NodeId, Phase, Shared, Time, Timer,
+    Claim, FencingToken, Fields, Mutex, NodeId, Phase, Shared, Start, Time, Timer,
     properties::Fencing,
     repairs::{Effect, Generic, Outbox, Plan, RepairMessage},
 };
@@ -182,8 +182,28 @@ impl<M: Mutex> RepairCluster<M> {
         self.timers.of(who)
     }
 
+    /// Whether the message at this index of [`in_flight`](Self::in_flight) is lazy.
+    pub fn is_lazy(&self, index: usize) -> bool {
+        self.stage.is_lazy(index)
+    }
+
+    /// The start of the first view.
+    pub fn start_of_all(&self) -> &Start {
+        self.plan.start()
+    }
+
+    /// The processes of which a crash or a restart has not been reported to this one.
+    pub fn unreported_to(&self, who: NodeId) -> Vec<NodeId> {
+        let Some(process) = self.process(who) else { return Vec::new() };
+        let all = self.changes.iter().enumerate().map(|(of, &changes)| (NodeId::from(of), changes));
+        let missing = all.filter(|&(of, changes)| {
+            of != who && process.changes().of(of).is_some_and(|known| known < changes)
+        });
+        missing.map(|(of, _)| of).collect()
+    }
+
     /// Whether a process that is up waits, none is in the critical section, and nothing is in
-    /// flight or set that could change it.
+    /// flight, set or still to be reported that could change it.
     pub fn is_deadlocked(&self) -> bool {
         let in_phase = |phase| self.processes.iter().flatten().any(|it| it.phase() == phase);
         let nothing_arrives = self.in_flight().all(|(_, to, _)| !self.is_up(to));
@@ -191,6 +211,7 @@ impl<M: Mutex> RepairCluster<M> {
             && !in_phase(Phase::InCs)
             && nothing_arrives
             && self.timers.is_empty()
+            && self.plan.start().all().all(|who| self.unreported_to(who).is_empty())
     }
 
     fn name(&self, who: NodeId) -> String {
