@@ -286,8 +286,10 @@ impl Driver {
     fn answer(self: &Arc<Self>, caller: Caller, body: Vec<u8>) {
         let driver = Arc::clone(self);
         self.runtime.spawn(async move {
-            let answer = driver.answering.get().map(|answering| answering.0(&body));
-            let answer = answer.unwrap_or_default();
+            let answer = match driver.answering.get() {
+                Some(answering) => answering.0(body).await,
+                None => Vec::new(),
+            };
             driver.call(|core, _| core.protocol.reply(caller, &answer));
         });
     }

@@ -38,18 +38,9 @@ const LONGEST: i64 = crate::LONGEST_LEASE.as_secs() as i64;
 pub(super) struct Etcd(pub(super) Arc<Service>);
 
 impl Etcd {
-    fn header(&self, revision: u64) -> Option<ResponseHeader> {
-        Some(ResponseHeader {
-            cluster_id: 1,
-            member_id: 1 + self.0.member_index(),
-            revision: revision.cast_signed(),
-            raft_term: Time::from_number(revision).epoch().into(),
-        })
-    }
-
     fn current(&self) -> Option<ResponseHeader> {
         let revision = self.0.lock().revision;
-        self.header(revision)
+        self.0.header(revision)
     }
 
     /// A call about a lease at the node that serves it, if that is another one.
@@ -201,7 +192,7 @@ impl Lock for Etcd {
         // From now on the lease belongs to the caller.
         std::mem::forget(unused);
         let key = key(&name, session);
-        Ok(Response::new(LockResponse { header: self.header(fencing_token), key }))
+        Ok(Response::new(LockResponse { header: self.0.header(fencing_token), key }))
     }
 
     async fn unlock(
@@ -225,6 +216,27 @@ impl Lock for Etcd {
 }
 
 impl Service {
+    /// The header of a response. The revision of a held lock is its fencing token; any other one is
+    /// at least the lowest of this node's view.
+    pub(crate) fn header(&self, revision: u64) -> Option<ResponseHeader> {
+        let revision = match revision {
+            0 => self.floor(),
+            revision => revision,
+        };
+        Some(ResponseHeader {
+            cluster_id: 1,
+            member_id: 1 + self.member_index(),
+            revision: revision.cast_signed(),
+            raft_term: Time::from_number(revision).epoch().into(),
+        })
+    }
+
+    /// The lowest revision of this node's view: all fencing tokens of earlier views are below it.
+    pub(crate) fn floor(&self) -> u64 {
+        let epoch = u64::from(self.handle.epoch().unwrap_or_default());
+        (epoch << Time::COUNT_BITS).max(1)
+    }
+
     /// Requests a lock and waits for the outcome. Dropping the future cancels the wait.
     pub(super) async fn acquire(
         self: &Arc<Self>,
@@ -248,7 +260,7 @@ impl Service {
         waiting.outcome(outcome).await
     }
 
-    fn private_lease(self: &Arc<Self>, client: Client) -> Result<SessionId, Status> {
+    pub(crate) fn private_lease(self: &Arc<Self>, client: Client) -> Result<SessionId, Status> {
         let opening =
             Opening { id: 0, ttl: DEFAULT_ETCD_LEASE, client, supervised: true, lease: true };
         let opened = self.call(|core, now| core.leases.open(now, opening));
@@ -256,7 +268,7 @@ impl Service {
     }
 
     /// The error for a lease that is not found here; its number may contain its member's index.
-    fn no_lease(&self, session: SessionId) -> Status {
+    pub(crate) fn no_lease(&self, session: SessionId) -> Status {
         let text = "etcdserver: requested lease not found";
         let member = usize::from(session.member());
         match self.members.get(member) {
@@ -267,7 +279,7 @@ impl Service {
         }
     }
 
-    fn member_index(&self) -> u64 {
+    pub(crate) fn member_index(&self) -> u64 {
         let index = self.members.iter().position(|name| *name == self.name);
         index.unwrap_or_default() as u64
     }
@@ -327,7 +339,7 @@ pub(super) fn key(name: &[u8], session: SessionId) -> Vec<u8> {
     [name, lease.as_bytes()].concat()
 }
 
-fn parse_key(key: &[u8]) -> Option<(&[u8], SessionId)> {
+pub(super) fn parse_key(key: &[u8]) -> Option<(&[u8], SessionId)> {
     let slash = key.iter().rposition(|&byte| byte == b'/')?;
     let lease = str::from_utf8(&key[slash + 1..]).ok()?;
     // Only the form that `key` writes: no plus sign, no capitals, no leading zeros.
@@ -339,7 +351,7 @@ fn seconds(seconds: i64) -> Duration {
     Duration::from_secs(seconds.unsigned_abs())
 }
 
-fn peer<T>(request: &Request<T>) -> String {
+pub(super) fn peer<T>(request: &Request<T>) -> String {
     request.remote_addr().map_or_else(|| "local".to_owned(), |address| address.to_string())
 }
 

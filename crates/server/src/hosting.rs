@@ -96,7 +96,9 @@ impl Service {
         let granted = core.requests.get(&request);
         let (Some(NodeRequest::Granted(guard)), Some(opening)) = (granted, opening) else { return };
         core.keeping.insert(request, id);
-        if !guard.record(recorded(&opening)) {
+        let name = core.leases.name_of_request(request);
+        let key = name.and_then(|name| core.recipes.recorded(&name, id));
+        if !guard.record(recorded(&opening, key)) {
             core.leases.lost(now, request, String::new());
         }
     }
@@ -129,7 +131,14 @@ impl Service {
         let (owner, session) = (opening.client.owner.clone(), opening.id);
         let shown = name.escape_ascii();
         tracing::info!("lock {shown} of {owner} (session {session:x}) is served here from now on");
-        self.call(|core, now| core.custody(now, name, opening, guard));
+        let key = v1::Recorded::decode(&*served.value).unwrap_or_default().key;
+        let (lease, token) = (SessionId(session), guard.fencing_token().0.number());
+        self.call(|core, now| {
+            core.custody(now, name, opening, guard);
+            if let Some(key) = key {
+                core.recipes.restore(key, name, lease, token);
+            }
+        });
     }
 }
 
@@ -158,7 +167,7 @@ impl Core {
 }
 
 /// A session as other members record it.
-fn recorded(opening: &Opening) -> ServedClient {
+fn recorded(opening: &Opening, key: Option<v1::RecordedKey>) -> ServedClient {
     let client = &opening.client;
     let value = v1::Recorded {
         client: Some(v1::Client {
@@ -170,6 +179,7 @@ fn recorded(opening: &Opening) -> ServedClient {
         }),
         supervised: opening.supervised,
         lease: opening.lease,
+        key,
     };
     let session = opening.id.cast_unsigned();
     ServedClient { session, ttl: opening.ttl, value: value.encode_to_vec() }
@@ -244,7 +254,7 @@ impl Service {
         };
         for v1::Reclaim { name, fencing_token } in &open.reclaims {
             if name.len() <= mutua_node::MAX_NAME {
-                self.handle.claim(name, *fencing_token, recorded(&opening));
+                self.handle.claim(name, *fencing_token, recorded(&opening, None));
             }
         }
     }

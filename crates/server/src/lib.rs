@@ -26,6 +26,7 @@ mod monitor;
 mod node_requests;
 mod peers_query;
 mod process;
+mod recipes;
 mod reload;
 mod session_stream;
 mod tls_listener;
@@ -79,6 +80,12 @@ pub(crate) struct Core {
     /// The sessions in whose names holds are being recorded.
     keeping: HashMap<RequestId, SessionId>,
     waiters: HashMap<WaitId, Waiter>,
+    /// The keys of etcd's recipes.
+    recipes: recipes::Recipes,
+    /// Those that wait until a lock is free, for watches of its key.
+    probes: recipes::Probes,
+    /// The values of candidates that hold or request a lock in a session of Mutua's own service.
+    values: HashMap<(SessionId, Name), Vec<u8>>,
     /// The connected clients, by session.
     clients: HashMap<SessionId, Vec<clients::Connected>>,
     watched: HashMap<Name, watch::Sender<()>>,
@@ -107,6 +114,8 @@ enum Waiter {
     Call { caller: oneshot::Sender<Outcome>, name: Name },
     /// A client's stream, on which the request has this number.
     Client { id: u64, session: SessionId, name: Name },
+    /// A key of etcd's recipes, and the call that creates it, if it still waits for the outcome.
+    Key { key: Vec<u8>, name: Name, caller: oneshot::Sender<Outcome> },
 }
 
 /// Opens a file of one record, private to the user, to be overwritten in place. Returns its text
@@ -182,7 +191,11 @@ impl Service {
             Effect::Ended { session } => core.send_closed(session),
             Effect::Record { longest } => self.record(core, longest),
             Effect::Join => self.handle.join(),
-            Effect::Changed { name } => core.notify_watchers(&name),
+            Effect::Changed { name } => {
+                let holder = core.leases.holder(now, &name);
+                core.recipes.settle(&name, holder.map(|one| (one.session, one.fencing_token)));
+                core.notify_watchers(&name);
+            }
         }
     }
 
@@ -204,6 +217,11 @@ impl Service {
                     core.leases.release(now, &name, fencing_token);
                 }
             }
+            Some(Waiter::Key { key, name, caller }) => {
+                core.key_outcome(now, &key, &name, &outcome);
+                // The call may have answered already that the key waits.
+                let _ = caller.send(outcome);
+            }
             Some(Waiter::Client { id, session, name }) => {
                 let holder = self.holder_here(core, now, &name);
                 let denied = matches!(outcome, Outcome::Busy | Outcome::TimedOut);
@@ -220,7 +238,9 @@ impl Service {
     fn audit_grant(&self, core: &mut Core, now: Moment, wait: WaitId, outcome: &Outcome) {
         let Outcome::Granted { fencing_token, waited } = *outcome else { return };
         let name = match core.waiters.get(&wait) {
-            Some(Waiter::Call { name, .. } | Waiter::Client { name, .. }) => Name::clone(name),
+            Some(
+                Waiter::Call { name, .. } | Waiter::Client { name, .. } | Waiter::Key { name, .. },
+            ) => Name::clone(name),
             None => return,
         };
         if core.audit.is_on() {
@@ -312,6 +332,27 @@ impl Core {
                  the latest"
             )
         })
+    }
+
+    /// The outcome of the wait of a key.
+    fn key_outcome(&mut self, now: Moment, key: &[u8], name: &Name, outcome: &Outcome) {
+        match *outcome {
+            Outcome::Granted { fencing_token, .. } => {
+                if !self.recipes.granted(key, fencing_token) {
+                    self.leases.release(now, name, fencing_token);
+                }
+            }
+            // A lease that holds the lock by other means holds it with this key too; but a key
+            // that only tries excludes its own lease.
+            Outcome::Already { fencing_token } => {
+                let queued = self.recipes.get(key).map(|entry| entry.lease);
+                match queued.filter(|lease| recipes::queue_of(key, *lease).is_some()) {
+                    Some(_) => drop(self.recipes.granted(key, fencing_token)),
+                    None => drop(self.recipes.remove(key)),
+                }
+            }
+            _ => drop(self.recipes.remove(key)),
+        }
     }
 
     fn notify_watchers(&mut self, name: &Name) {

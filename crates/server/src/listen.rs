@@ -36,8 +36,9 @@ use crate::{
     Moment, Scope, endpoint,
     leases::{LeaseTable, Settings},
     proto::{
-        etcdserverpb::lease_server::LeaseServer,
+        etcdserverpb::{kv_server::KvServer, lease_server::LeaseServer, watch_server::WatchServer},
         v1::{control_server::ControlServer, locks_server::LocksServer},
+        v3electionpb::election_server::ElectionServer,
         v3lockpb::lock_server::LockServer,
     },
 };
@@ -163,7 +164,13 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     let service = service(&options, node, fence_record)?;
     let answering = Arc::downgrade(&service);
     service.handle.answer_calls(move |body| {
-        answering.upgrade().map(|service| service.answer_peer(body)).unwrap_or_default()
+        let answering = answering.upgrade();
+        async move {
+            match answering {
+                Some(service) => service.answer_peer(&body).await,
+                None => Vec::new(),
+            }
+        }
     });
     let reports = service.handle.reports();
     // Without a quarantine the first effect is that the node joins.
@@ -352,6 +359,9 @@ fn service(
         keeping: Default::default(),
         endpoints: Default::default(),
         waiters: Default::default(),
+        recipes: Default::default(),
+        probes: Default::default(),
+        values: Default::default(),
         clients: Default::default(),
         watched: Default::default(),
         peers: Default::default(),
@@ -400,6 +410,9 @@ fn router(service: &Arc<Service>) -> Router {
         .add_service(ControlServer::new(ControlService(Arc::clone(service))))
         .add_service(LockServer::new(Etcd(Arc::clone(service))))
         .add_service(LeaseServer::new(Etcd(Arc::clone(service))))
+        .add_service(KvServer::new(Etcd(Arc::clone(service))))
+        .add_service(WatchServer::new(Etcd(Arc::clone(service))))
+        .add_service(ElectionServer::new(Etcd(Arc::clone(service))))
 }
 
 /// Binds a socket. An old one at its path is removed if no process listens on it. A file that is

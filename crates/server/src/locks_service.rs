@@ -143,7 +143,7 @@ impl Service {
         }
     }
 
-    fn watch(&self, name: &Name) -> watch::Receiver<()> {
+    pub(crate) fn watch(&self, name: &Name) -> watch::Receiver<()> {
         let mut core = self.lock();
         let watched = core.watched.entry(Name::clone(name));
         watched.or_insert_with(|| watch::channel(()).0).subscribe()

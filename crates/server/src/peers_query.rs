@@ -50,7 +50,7 @@ pub(super) struct PeerState {
 
 impl Service {
     /// The reply to another node's query, about this node's own clients only.
-    pub(super) fn answer_peer(self: &Arc<Self>, body: &[u8]) -> Vec<u8> {
+    pub(super) async fn answer_peer(self: &Arc<Self>, body: &[u8]) -> Vec<u8> {
         let Ok(v1::PeerQuery { query: Some(query) }) = v1::PeerQuery::decode(body) else {
             return Vec::new();
         };
@@ -61,6 +61,7 @@ impl Service {
             Query::Session(query) => Reply::Session(self.report_session(&query)),
             Query::Endpoints(_) => Reply::Endpoints(self.own_endpoints()),
             Query::Lease(call) => Reply::Lease(self.lease_call(&call)),
+            Query::Recipe(call) => Reply::Recipe(self.answer_recipe(call).await),
         };
         v1::PeerReply { reply: Some(reply) }.encode_to_vec()
     }

@@ -12,7 +12,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// The files that code is generated from.
-const PROTOS: [&str; 3] = ["etcd/rpc.proto", "etcd/v3lock.proto", "mutua/v1/locks.proto"];
+const PROTOS: [&str; 5] = [
+    "etcd/kv.proto",
+    "etcd/rpc.proto",
+    "etcd/v3lock.proto",
+    "etcd/v3election.proto",
+    "mutua/v1/locks.proto",
+];
 
 /// The root of the repository.
 pub fn root() -> PathBuf {

@@ -396,7 +396,7 @@ pub struct BreakResponse {
 /// From one node to another on a client's behalf. The reply covers only that node's own clients.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PeerQuery {
-    #[prost(oneof = "peer_query::Query", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "peer_query::Query", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub query: ::core::option::Option<peer_query::Query>,
 }
 /// Nested message and enum types in `PeerQuery`.
@@ -415,12 +415,14 @@ pub mod peer_query {
         Endpoints(super::EndpointsRequest),
         #[prost(message, tag = "6")]
         Lease(super::LeaseCall),
+        #[prost(message, tag = "7")]
+        Recipe(super::RecipeCall),
     }
 }
 /// The reply to a PeerQuery; empty if the query is unknown.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PeerReply {
-    #[prost(oneof = "peer_reply::Reply", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "peer_reply::Reply", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub reply: ::core::option::Option<peer_reply::Reply>,
 }
 /// Nested message and enum types in `PeerReply`.
@@ -439,6 +441,8 @@ pub mod peer_reply {
         Endpoints(super::EndpointsResponse),
         #[prost(message, tag = "6")]
         Lease(super::LeaseReply),
+        #[prost(message, tag = "7")]
+        Recipe(super::RecipeReply),
     }
 }
 /// Does the node serve this session, or keep a record of these locks?
@@ -545,6 +549,82 @@ pub struct LeaseReply {
     #[prost(bytes = "vec", repeated, tag = "4")]
     pub held: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
+/// A call of etcd's recipes for the node that serves the lease or the key.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecipeCall {
+    #[prost(enumeration = "recipe_call::Kind", tag = "1")]
+    pub kind: i32,
+    /// The message of etcd.
+    #[prost(bytes = "vec", tag = "2")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    /// The state that the watch has reported last.
+    #[prost(bytes = "vec", tag = "3")]
+    pub known: ::prost::alloc::vec::Vec<u8>,
+}
+/// Nested message and enum types in `RecipeCall`.
+pub mod recipe_call {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Kind {
+        Unknown = 0,
+        Txn = 1,
+        Range = 2,
+        DeleteRange = 3,
+        /// Answered when the key or the prefix of a watch has another state than `known`, or after a
+        /// while.
+        Await = 4,
+    }
+    impl Kind {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unknown => "UNKNOWN",
+                Self::Txn => "TXN",
+                Self::Range => "RANGE",
+                Self::DeleteRange => "DELETE_RANGE",
+                Self::Await => "AWAIT",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "UNKNOWN" => Some(Self::Unknown),
+                "TXN" => Some(Self::Txn),
+                "RANGE" => Some(Self::Range),
+                "DELETE_RANGE" => Some(Self::DeleteRange),
+                "AWAIT" => Some(Self::Await),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecipeReply {
+    /// Whether the node serves the lease or the key; if not, it has done nothing.
+    #[prost(bool, tag = "1")]
+    pub done: bool,
+    /// The message of etcd.
+    #[prost(bytes = "vec", tag = "2")]
+    pub response: ::prost::alloc::vec::Vec<u8>,
+    /// A gRPC code, and the text of an error; 0 is none.
+    #[prost(int32, tag = "3")]
+    pub code: i32,
+    #[prost(string, tag = "4")]
+    pub error: ::prost::alloc::string::String,
+}
 /// The client of a hold, as recorded at other members.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Recorded {
@@ -554,6 +634,21 @@ pub struct Recorded {
     pub supervised: bool,
     #[prost(bool, tag = "3")]
     pub lease: bool,
+    /// The key of etcd's recipes that the hold is for, if it is.
+    #[prost(message, optional, tag = "4")]
+    pub key: ::core::option::Option<RecordedKey>,
+}
+/// A key of etcd's recipes, as recorded at other members.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecordedKey {
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub value: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint64, tag = "3")]
+    pub create_revision: u64,
+    #[prost(uint64, tag = "4")]
+    pub mod_revision: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AboutRequest {}

@@ -1,0 +1,218 @@
+//! etcd's `Election` service: a campaign is a request for the lock of the election's name, with a
+//! value.
+
+use std::{pin::Pin, sync::Arc};
+
+use tokio::sync::mpsc;
+use tokio_stream::{Stream, wrappers::UnboundedReceiverStream};
+use tonic::{Request, Response, Status};
+
+use super::{
+    AHEAD,
+    calls::Created,
+    following::Follower,
+    shape::{Target, Watch},
+};
+use crate::{
+    Service,
+    etcd::{Etcd, key, peer, refusal},
+    leases::{Client, Outcome, SessionId},
+    proto::{
+        etcdserverpb::{
+            Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+            compare::{CompareTarget, TargetUnion},
+            request_op,
+        },
+        mvccpb::{KeyValue, event::EventType},
+        v3electionpb::{
+            CampaignRequest, CampaignResponse, LeaderKey, LeaderRequest, LeaderResponse,
+            ProclaimRequest, ProclaimResponse, ResignRequest, ResignResponse,
+            election_server::Election,
+        },
+    },
+};
+
+/// The transaction that changes a key if it was created at this revision.
+fn change(key: &[u8], created: i64, request: request_op::Request) -> TxnRequest {
+    let compare = Compare {
+        target: CompareTarget::Create.into(),
+        key: key.to_vec(),
+        target_union: Some(TargetUnion::CreateRevision(created)),
+        ..Compare::default()
+    };
+    TxnRequest {
+        compare: vec![compare],
+        success: vec![RequestOp { request: Some(request) }],
+        failure: Vec::new(),
+    }
+}
+
+fn put(key: &[u8], value: Vec<u8>, lease: i64) -> request_op::Request {
+    let put = PutRequest { key: key.to_vec(), value, lease, ..PutRequest::default() };
+    request_op::Request::RequestPut(put)
+}
+
+/// A candidate that gives up if its call does.
+struct Candidate {
+    service: Arc<Service>,
+    key: Vec<u8>,
+    elected: bool,
+}
+
+impl Drop for Candidate {
+    fn drop(&mut self) {
+        if !self.elected {
+            let request = DeleteRangeRequest {
+                key: std::mem::take(&mut self.key),
+                ..DeleteRangeRequest::default()
+            };
+            let service = Arc::clone(&self.service);
+            tokio::spawn(async move { drop(service.delete_range(request).await) });
+        }
+    }
+}
+
+impl Service {
+    /// Waits until this key, which a call here or at another member has created, holds its lock.
+    pub(crate) async fn until_granted(self: &Arc<Self>, key: &[u8]) -> Result<KeyValue, Status> {
+        let watch = Watch {
+            target: Target::Key([key, AHEAD].concat()),
+            start: 0,
+            puts: false,
+            deletes: true,
+        };
+        let mut follower = Follower::new(Arc::clone(self), watch);
+        while follower.next().await.is_some() {}
+        let own = RangeRequest { key: key.to_vec(), ..RangeRequest::default() };
+        let kv = self.range(own).await?.kvs.into_iter().next();
+        kv.ok_or_else(|| refusal(Outcome::NoSession))
+    }
+
+    /// Creates a key that waits for the lock and waits until it holds it, at the member that serves
+    /// the lease. Dropping the future gives up.
+    pub(crate) async fn acquire_by_key(
+        self: &Arc<Self>,
+        name: &[u8],
+        lease: SessionId,
+        value: Option<Vec<u8>>,
+    ) -> Result<KeyValue, Status> {
+        let key = key(name, lease);
+        let wanted = value.clone().unwrap_or_default();
+        let is_new = if self.lock().leases.is_lease(lease) {
+            self.create(&key, wanted, lease, true).await? != Created::Not
+        } else {
+            let created = change(&key, 0, put(&key, wanted, lease.0));
+            self.txn(created).await?.succeeded
+        };
+        let mut candidate =
+            Candidate { service: Arc::clone(self), key: key.clone(), elected: !is_new };
+        let mut kv = self.until_granted(&key).await?;
+        candidate.elected = true;
+        if let Some(value) = value.filter(|value| *value != kv.value) {
+            let proclaim = change(&key, kv.create_revision, put(&key, value.clone(), lease.0));
+            self.txn(proclaim).await?;
+            kv.value = value;
+        }
+        Ok(kv)
+    }
+
+    async fn leader(self: &Arc<Self>, name: &[u8]) -> Result<Option<LeaderResponse>, Status> {
+        use crate::proto::etcdserverpb::range_request::{SortOrder, SortTarget};
+        let first = RangeRequest {
+            key: [name, &b"/"[..]].concat(),
+            range_end: [name, &b"0"[..]].concat(),
+            limit: 1,
+            sort_order: SortOrder::Ascend.into(),
+            sort_target: SortTarget::Create.into(),
+            ..RangeRequest::default()
+        };
+        let response = self.range(first).await?;
+        let kv = response.kvs.into_iter().next();
+        Ok(kv.map(|kv| LeaderResponse { header: response.header, kv: Some(kv) }))
+    }
+}
+
+fn missing() -> Status {
+    Status::invalid_argument("\"leader\" field must be provided")
+}
+
+#[tonic::async_trait]
+impl Election for Etcd {
+    async fn campaign(
+        &self,
+        request: Request<CampaignRequest>,
+    ) -> Result<Response<CampaignResponse>, Status> {
+        let client = Client { host: peer(&request), ..Client::default() };
+        let CampaignRequest { name, lease, value } = request.into_inner();
+        let lease = match lease {
+            0 => self.0.private_lease(client)?,
+            lease => SessionId(lease),
+        };
+        let kv = self.0.acquire_by_key(&name, lease, Some(value)).await?;
+        let leader = LeaderKey { name, key: kv.key, rev: kv.create_revision, lease: lease.0 };
+        let header = self.0.header(kv.create_revision.cast_unsigned());
+        Ok(Response::new(CampaignResponse { header, leader: Some(leader) }))
+    }
+
+    async fn proclaim(
+        &self,
+        request: Request<ProclaimRequest>,
+    ) -> Result<Response<ProclaimResponse>, Status> {
+        let ProclaimRequest { leader, value } = request.into_inner();
+        let LeaderKey { key, rev, lease, .. } = leader.ok_or_else(missing)?;
+        let response = self.0.txn(change(&key, rev.max(1), put(&key, value, lease))).await?;
+        match response.succeeded {
+            true => Ok(Response::new(ProclaimResponse { header: response.header })),
+            false => Err(Status::unknown("election: not leader")),
+        }
+    }
+
+    async fn leader(
+        &self,
+        request: Request<LeaderRequest>,
+    ) -> Result<Response<LeaderResponse>, Status> {
+        let leader = self.0.leader(&request.into_inner().name).await?;
+        leader.map(Response::new).ok_or_else(|| Status::unknown("election: no leader"))
+    }
+
+    type ObserveStream = Pin<Box<dyn Stream<Item = Result<LeaderResponse, Status>> + Send>>;
+
+    async fn observe(
+        &self,
+        request: Request<LeaderRequest>,
+    ) -> Result<Response<Self::ObserveStream>, Status> {
+        let name = request.into_inner().name;
+        let service = Arc::clone(&self.0);
+        let (replies, stream) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            let watch = Watch { target: Target::Lock(name), start: 0, puts: true, deletes: false };
+            let mut follower = Follower::new(Arc::clone(&service), watch);
+            loop {
+                let happened = tokio::select! {
+                    happened = follower.next() => happened,
+                    () = replies.closed() => return,
+                };
+                for one in happened.into_iter().flatten() {
+                    let header = service.header(one.revision);
+                    let is_put = one.event.r#type() == EventType::Put;
+                    let leader = LeaderResponse { header, kv: one.event.kv };
+                    if is_put && replies.send(Ok(leader)).is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(UnboundedReceiverStream::new(stream))))
+    }
+
+    async fn resign(
+        &self,
+        request: Request<ResignRequest>,
+    ) -> Result<Response<ResignResponse>, Status> {
+        let LeaderKey { key, rev, .. } = request.into_inner().leader.ok_or_else(missing)?;
+        let delete = DeleteRangeRequest { key: key.clone(), ..DeleteRangeRequest::default() };
+        let delete = request_op::Request::RequestDeleteRange(delete);
+        let response = self.0.txn(change(&key, rev.max(1), delete)).await?;
+        Ok(Response::new(ResignResponse { header: response.header }))
+    }
+}
