@@ -26,3 +26,8 @@ pub mod v3lockpb {
 pub mod v3electionpb {
     include!("generated/v3electionpb.rs");
 }
+
+/// The health check of gRPC.
+pub mod health {
+    include!("generated/grpc.health.v1.rs");
+}

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::{Stream, StreamExt, wrappers::UnboundedReceiverStream};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Core, Service, Waiter, hosting};
+use super::{Core, Service, Waiter, etcd_status::until_deadline, hosting};
 use crate::{
     Moment,
     leases::{
@@ -91,6 +91,10 @@ impl Lease for Etcd {
             OpenError::Exists => Status::failed_precondition("etcdserver: lease already exists"),
             OpenError::TooLong => Status::out_of_range("etcdserver: too large lease TTL"),
         })?;
+        if id != 0 && self.0.is_served_elsewhere(session).await {
+            self.0.call(|core, now| core.leases.close(now, session));
+            return Err(Status::failed_precondition("etcdserver: lease already exists"));
+        }
         let header = self.current();
         let (ttl, error) = (granted.as_secs().cast_signed(), String::new());
         Ok(Response::new(LeaseGrantResponse { header, id: session.0, ttl, error }))
@@ -175,7 +179,15 @@ impl Lease for Etcd {
 impl Lock for Etcd {
     async fn lock(&self, request: Request<LockRequest>) -> Result<Response<LockResponse>, Status> {
         let client = Client { host: peer(&request), ..Client::default() };
+        let metadata = request.metadata().clone();
         let LockRequest { name, lease } = request.into_inner();
+        let elsewhere = lease != 0 && !self.0.is_alone();
+        if elsewhere && !self.0.lock().leases.is_lease(SessionId(lease)) {
+            let locked = self.0.acquire_by_key(&name, SessionId(lease), None);
+            let locked = until_deadline(&metadata, locked).await?;
+            let header = self.0.header(locked.fencing_token.cast_unsigned());
+            return Ok(Response::new(LockResponse { header, key: locked.kv.key }));
+        }
         let (session, unused) = match lease {
             0 => {
                 let session = self.0.private_lease(client)?;
@@ -183,7 +195,8 @@ impl Lock for Etcd {
             }
             lease => (SessionId(lease), None),
         };
-        let fencing_token = match self.0.acquire(session, &name, |_| WaitLimit::Never).await? {
+        let acquired = self.0.acquire(session, &name, |_| WaitLimit::Never);
+        let fencing_token = match until_deadline(&metadata, acquired).await? {
             Outcome::Granted { fencing_token, .. } | Outcome::Already { fencing_token } => {
                 fencing_token
             }

@@ -300,6 +300,20 @@ impl Service {
         })
     }
 
+    /// Whether another node serves a session with this number.
+    pub(crate) async fn is_served_elsewhere(&self, session: SessionId) -> bool {
+        if self.is_alone() {
+            return false;
+        }
+        let query = v1::SessionQuery { session: session.0, reclaims: Vec::new() };
+        let replies = self.query_all(Query::Session(query)).await;
+        let serves = |(_, reply): &(_, Option<Reply>)| match reply {
+            Some(Reply::Session(report)) => report.serves,
+            _ => false,
+        };
+        replies.iter().any(serves)
+    }
+
     /// A call about a session at the node that serves it; `None` if no other node does.
     pub(crate) async fn lease_call_elsewhere(&self, call: v1::LeaseCall) -> Option<v1::LeaseReply> {
         if !self.handle.is_replicated() {
@@ -342,6 +356,19 @@ impl Service {
             }
             core.endpoints.known.clone()
         })
+    }
+
+    /// Where all nodes serve clients over TCP, as URLs.
+    pub(crate) async fn all_endpoints(self: &Arc<Self>) -> Vec<(String, Vec<String>)> {
+        let scheme = if self.node.identity().is_some() { "https" } else { "http" };
+        let urls = |endpoints: &Endpoints| {
+            let tcp = endpoints.anywhere.iter().chain(&endpoints.on_host);
+            let tcp = tcp.filter(|endpoint| !endpoint.starts_with("unix:"));
+            tcp.map(|endpoint| format!("{scheme}://{endpoint}")).collect()
+        };
+        let peers = if self.is_alone() { Vec::new() } else { self.peer_endpoints().await };
+        let own = [(self.name.clone(), self.endpoints.clone())];
+        own.iter().chain(&peers).map(|(node, known)| (node.clone(), urls(known))).collect()
     }
 
     async fn endpoints_of(self: &Arc<Self>, node: &str, host: &str) -> Vec<String> {

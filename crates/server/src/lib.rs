@@ -12,6 +12,7 @@ mod audit;
 mod clients;
 mod control;
 mod etcd;
+mod etcd_status;
 mod fence_record;
 mod framed;
 #[cfg(test)]

@@ -36,7 +36,12 @@ use crate::{
     Moment, Scope, endpoint,
     leases::{LeaseTable, Settings},
     proto::{
-        etcdserverpb::{kv_server::KvServer, lease_server::LeaseServer, watch_server::WatchServer},
+        etcdserverpb::{
+            auth_server::AuthServer, cluster_server::ClusterServer, kv_server::KvServer,
+            lease_server::LeaseServer, maintenance_server::MaintenanceServer,
+            watch_server::WatchServer,
+        },
+        health::health_server::HealthServer,
         v1::{control_server::ControlServer, locks_server::LocksServer},
         v3electionpb::election_server::ElectionServer,
         v3lockpb::lock_server::LockServer,
@@ -401,6 +406,11 @@ fn scope(options: &Options) -> Scope {
 }
 
 fn router(service: &Arc<Service>) -> Router {
+    let etcd = Etcd(Arc::clone(service));
+    let checked = Arc::clone(service);
+    let with_leader = move |request: tonic::Request<()>| {
+        checked.check_leader(request.metadata()).map(|()| request)
+    };
     Server::builder()
         .max_concurrent_streams(STREAMS)
         // A connection whose client does not close it is noticed.
@@ -408,11 +418,15 @@ fn router(service: &Arc<Service>) -> Router {
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .add_service(LocksServer::new(LocksService(Arc::clone(service))))
         .add_service(ControlServer::new(ControlService(Arc::clone(service))))
-        .add_service(LockServer::new(Etcd(Arc::clone(service))))
-        .add_service(LeaseServer::new(Etcd(Arc::clone(service))))
-        .add_service(KvServer::new(Etcd(Arc::clone(service))))
-        .add_service(WatchServer::new(Etcd(Arc::clone(service))))
-        .add_service(ElectionServer::new(Etcd(Arc::clone(service))))
+        .add_service(LockServer::with_interceptor(etcd.clone(), with_leader.clone()))
+        .add_service(LeaseServer::with_interceptor(etcd.clone(), with_leader.clone()))
+        .add_service(KvServer::with_interceptor(etcd.clone(), with_leader.clone()))
+        .add_service(WatchServer::with_interceptor(etcd.clone(), with_leader.clone()))
+        .add_service(ElectionServer::with_interceptor(etcd.clone(), with_leader))
+        .add_service(MaintenanceServer::new(etcd.clone()))
+        .add_service(ClusterServer::new(etcd.clone()))
+        .add_service(AuthServer::new(etcd.clone()))
+        .add_service(HealthServer::new(etcd))
 }
 
 /// Binds a socket. An old one at its path is removed if no process listens on it. A file that is

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// The files that code is generated from.
-const PROTOS: [&str; 5] = [
+const PROTOS: [&str; 6] = [
     "etcd/kv.proto",
     "etcd/rpc.proto",
     "etcd/v3lock.proto",
     "etcd/v3election.proto",
+    "grpc/health/v1/health.proto",
     "mutua/v1/locks.proto",
 ];
 

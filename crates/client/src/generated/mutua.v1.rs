@@ -560,6 +560,9 @@ pub struct RecipeCall {
     /// The state that the watch has reported last.
     #[prost(bytes = "vec", tag = "3")]
     pub known: ::prost::alloc::vec::Vec<u8>,
+    /// Whether the revision of a key that is created becomes its fencing token when it is granted.
+    #[prost(bool, tag = "4")]
+    pub restamped: bool,
 }
 /// Nested message and enum types in `RecipeCall`.
 pub mod recipe_call {

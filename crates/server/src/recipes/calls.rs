@@ -48,11 +48,21 @@ impl From<ShapeError> for Status {
 /// The calls, wherever they are done.
 impl Service {
     pub(crate) async fn txn(self: &Arc<Self>, request: TxnRequest) -> Result<TxnResponse, Status> {
+        self.txn_of(request, false).await
+    }
+
+    /// A transaction; with `restamped` the fencing token becomes the revision of a key's creation.
+    pub(crate) async fn txn_of(
+        self: &Arc<Self>,
+        request: TxnRequest,
+        restamped: bool,
+    ) -> Result<TxnResponse, Status> {
         let transaction = shape::transaction(&request)?;
-        if let Some(done) = self.txn_here(&transaction).await {
+        if let Some(done) = self.txn_here(&transaction, restamped).await {
             return done;
         }
-        if let Some(done) = self.elsewhere_done(Kind::Txn, &request, &[]).await? {
+        let call = recipe_call(Kind::Txn, &request);
+        if let Some(done) = self.done_elsewhere(v1::RecipeCall { restamped, ..call }).await? {
             return done;
         }
         match transaction {
@@ -80,7 +90,8 @@ impl Service {
         if let Some(done) = self.delete_here(&key) {
             return done;
         }
-        if let Some(done) = self.elsewhere_done(Kind::DeleteRange, &request, &[]).await? {
+        let call = recipe_call(Kind::DeleteRange, &request);
+        if let Some(done) = self.done_elsewhere(call).await? {
             return done;
         }
         let header = self.header(self.lock().revision);
@@ -88,20 +99,13 @@ impl Service {
     }
 
     /// Does a call at the member that serves it; `None` if no member does.
-    async fn elsewhere_done<T: Message + Default>(
+    async fn done_elsewhere<T: Message + Default>(
         &self,
-        kind: Kind,
-        request: &impl Message,
-        known: &[u8],
+        call: v1::RecipeCall,
     ) -> Result<Here<T>, Status> {
         if self.is_alone() {
             return Ok(None);
         }
-        let call = v1::RecipeCall {
-            kind: kind.into(),
-            request: request.encode_to_vec(),
-            known: known.to_vec(),
-        };
         let mut unanswered = Vec::new();
         for (name, reply) in self.query_all(Query::Recipe(call)).await {
             match reply {
@@ -141,7 +145,9 @@ impl Service {
             Kind::Txn => {
                 let shaped = TxnRequest::decode(body).ok().map(|one| shape::transaction(&one));
                 match shaped {
-                    Some(Ok(transaction)) => reply(self.txn_here(&transaction).await),
+                    Some(Ok(transaction)) => {
+                        reply(self.txn_here(&transaction, call.restamped).await)
+                    }
                     _ => v1::RecipeReply::default(),
                 }
             }
@@ -188,7 +194,8 @@ impl Service {
             },
         };
         let known = known.map(Message::encode_to_vec).unwrap_or_default();
-        let done: Here<RangeResponse> = self.elsewhere_done(Kind::Await, &request, &known).await?;
+        let call = v1::RecipeCall { known, ..recipe_call(Kind::Await, &request) };
+        let done: Here<RangeResponse> = self.done_elsewhere(call).await?;
         let Some(response) = done.transpose()? else { return Ok(None) };
         let revision = response.header.unwrap_or_default().revision.cast_unsigned();
         Ok(Some(match response.kvs.into_iter().next() {
@@ -230,6 +237,11 @@ impl Service {
     }
 }
 
+fn recipe_call(kind: Kind, request: &impl Message) -> v1::RecipeCall {
+    let request = request.encode_to_vec();
+    v1::RecipeCall { kind: kind.into(), request, ..v1::RecipeCall::default() }
+}
+
 fn read_reply<T: Message + Default>(reply: &v1::RecipeReply) -> Result<T, Status> {
     match reply.code {
         0 => T::decode(&*reply.response).map_err(|error| Status::internal(error.to_string())),
@@ -248,7 +260,8 @@ impl Service {
         if let Some(done) = self.read_here(read, asker) {
             return done;
         }
-        if let Some(done) = self.elsewhere_done(Kind::Range, &request_of(read), &[]).await? {
+        let call = recipe_call(Kind::Range, &request_of(read));
+        if let Some(done) = self.done_elsewhere(call).await? {
             return done;
         }
         match read {
@@ -328,7 +341,11 @@ fn request_of(read: &Read) -> RangeRequest {
 
 /// Transactions.
 impl Service {
-    async fn txn_here(self: &Arc<Self>, transaction: &Transaction) -> Here<TxnResponse> {
+    async fn txn_here(
+        self: &Arc<Self>,
+        transaction: &Transaction,
+        restamped: bool,
+    ) -> Here<TxnResponse> {
         match transaction {
             Transaction::Create { key, value, lease, then, otherwise } => {
                 let lease = SessionId(*lease);
@@ -336,7 +353,7 @@ impl Service {
                     let zero = "a lock needs a lease: put the key with the number of one";
                     return (lease.0 == 0).then(|| Err(Status::invalid_argument(zero)));
                 }
-                let created = self.create(key, value.clone(), lease, false).await;
+                let created = self.create(key, value.clone(), lease, restamped).await;
                 Some(match created {
                     Ok(created) => self.created(created, key, then, otherwise).await,
                     Err(error) => Err(error),
@@ -460,7 +477,8 @@ impl Service {
         let Some(revision) = created else { return Ok(Created::Not) };
         if queue.is_some() {
             self.until_granted_or_held(&name, key).await;
-            return Ok(Created::At(self.call(|core, _| self.stamp(core, key)).unwrap_or(revision)));
+            let stamped = self.call(|core, _| (!restamped).then(|| self.stamp(core, key)));
+            return Ok(Created::At(stamped.flatten().unwrap_or(revision)));
         }
         let outcome = outcome.await.map_err(|_| Status::unavailable("the node is stopping"))?;
         match outcome {

@@ -3,19 +3,19 @@
 
 use std::{pin::Pin, sync::Arc};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::{Stream, wrappers::UnboundedReceiverStream};
 use tonic::{Request, Response, Status};
 
 use super::{
     AHEAD,
-    calls::Created,
     following::Follower,
     shape::{Target, Watch},
 };
 use crate::{
     Service,
     etcd::{Etcd, key, peer, refusal},
+    etcd_status::until_deadline,
     leases::{Client, Outcome, SessionId},
     proto::{
         etcdserverpb::{
@@ -52,6 +52,12 @@ fn put(key: &[u8], value: Vec<u8>, lease: i64) -> request_op::Request {
     request_op::Request::RequestPut(put)
 }
 
+/// A key that holds its lock.
+pub(crate) struct Elected {
+    pub(crate) kv: KeyValue,
+    pub(crate) fencing_token: i64,
+}
+
 /// A candidate that gives up if its call does.
 struct Candidate {
     service: Arc<Service>,
@@ -74,18 +80,28 @@ impl Drop for Candidate {
 
 impl Service {
     /// Waits until this key, which a call here or at another member has created, holds its lock.
-    pub(crate) async fn until_granted(self: &Arc<Self>, key: &[u8]) -> Result<KeyValue, Status> {
+    async fn until_granted(self: &Arc<Self>, key: &[u8]) -> Result<Elected, Status> {
         let watch = Watch {
             target: Target::Key([key, AHEAD].concat()),
             start: 0,
             puts: false,
             deletes: true,
         };
-        let mut follower = Follower::new(Arc::clone(self), watch);
-        while follower.next().await.is_some() {}
-        let own = RangeRequest { key: key.to_vec(), ..RangeRequest::default() };
-        let kv = self.range(own).await?.kvs.into_iter().next();
-        kv.ok_or_else(|| refusal(Outcome::NoSession))
+        let get = |key: &[u8]| RangeRequest { key: key.to_vec(), ..RangeRequest::default() };
+        let ahead = get(&[key, AHEAD].concat());
+        loop {
+            let mut follower = Follower::new(Arc::clone(self), watch.clone());
+            while follower.next().await.is_some() {}
+            // While the key waits, one before it is shown.
+            if self.range(ahead.clone()).await?.kvs.is_empty() {
+                break;
+            }
+        }
+        let response = self.range(get(key)).await?;
+        let fencing_token = response.header.unwrap_or_default().revision;
+        let kv = response.kvs.into_iter().next();
+        let kv = kv.ok_or_else(|| refusal(Outcome::NoSession))?;
+        Ok(Elected { kv, fencing_token })
     }
 
     /// Creates a key that waits for the lock and waits until it holds it, at the member that serves
@@ -95,25 +111,38 @@ impl Service {
         name: &[u8],
         lease: SessionId,
         value: Option<Vec<u8>>,
-    ) -> Result<KeyValue, Status> {
+    ) -> Result<Elected, Status> {
         let key = key(name, lease);
         let wanted = value.clone().unwrap_or_default();
-        let is_new = if self.lock().leases.is_lease(lease) {
-            self.create(&key, wanted, lease, true).await? != Created::Not
-        } else {
-            let created = change(&key, 0, put(&key, wanted, lease.0));
-            self.txn(created).await?.succeeded
-        };
+        let create = change(&key, 0, put(&key, wanted, lease.0));
+        let is_new = self.create_by_key(create, &key).await?;
         let mut candidate =
             Candidate { service: Arc::clone(self), key: key.clone(), elected: !is_new };
-        let mut kv = self.until_granted(&key).await?;
+        let elected = self.until_granted(&key).await?;
         candidate.elected = true;
-        if let Some(value) = value.filter(|value| *value != kv.value) {
-            let proclaim = change(&key, kv.create_revision, put(&key, value.clone(), lease.0));
+        if let Some(value) = value.filter(|value| *value != elected.kv.value) {
+            let proclaim = change(&key, elected.kv.create_revision, put(&key, value, lease.0));
             self.txn(proclaim).await?;
-            kv.value = value;
         }
-        Ok(kv)
+        Ok(elected)
+    }
+
+    /// Creates a key, and deletes it if the caller has given up meanwhile. Returns whether it is
+    /// new.
+    async fn create_by_key(
+        self: &Arc<Self>,
+        create: TxnRequest,
+        key: &[u8],
+    ) -> Result<bool, Status> {
+        let (caller, created) = oneshot::channel();
+        let (service, key) = (Arc::clone(self), key.to_vec());
+        tokio::spawn(async move {
+            let result = service.txn_of(create, true).await.map(|response| response.succeeded);
+            if let Err(Ok(true)) = caller.send(result) {
+                drop(Candidate { service, key, elected: false });
+            }
+        });
+        created.await.map_err(|_| Status::unavailable("the node is stopping"))?
     }
 
     async fn leader(self: &Arc<Self>, name: &[u8]) -> Result<Option<LeaderResponse>, Status> {
@@ -143,14 +172,16 @@ impl Election for Etcd {
         request: Request<CampaignRequest>,
     ) -> Result<Response<CampaignResponse>, Status> {
         let client = Client { host: peer(&request), ..Client::default() };
+        let metadata = request.metadata().clone();
         let CampaignRequest { name, lease, value } = request.into_inner();
         let lease = match lease {
             0 => self.0.private_lease(client)?,
             lease => SessionId(lease),
         };
-        let kv = self.0.acquire_by_key(&name, lease, Some(value)).await?;
+        let elected = self.0.acquire_by_key(&name, lease, Some(value));
+        let Elected { kv, fencing_token } = until_deadline(&metadata, elected).await?;
         let leader = LeaderKey { name, key: kv.key, rev: kv.create_revision, lease: lease.0 };
-        let header = self.0.header(kv.create_revision.cast_unsigned());
+        let header = self.0.header(fencing_token.cast_unsigned());
         Ok(Response::new(CampaignResponse { header, leader: Some(leader) }))
     }
 

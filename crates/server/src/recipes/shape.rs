@@ -105,6 +105,8 @@ pub(crate) enum Target {
 
 /// The lock whose keys a range covers: all keys that begin with its name and a slash.
 fn lock_of(key: &[u8], range_end: &[u8]) -> Option<Vec<u8>> {
+    // One client begins the range at the first key that can follow the slash.
+    let key = key.strip_suffix(b"\0").unwrap_or(key);
     let name = key.strip_suffix(b"/")?;
     // The byte after the slash is `0`.
     (range_end == [name, b"0"].concat()).then(|| name.to_vec())

@@ -132,6 +132,8 @@ fn other_transactions_are_refused() {
 #[test]
 fn ranges_and_watches_are_of_one_key_or_of_one_lock() {
     assert_eq!(shape::range(&first()), Ok(Read::First(b"x".to_vec())));
+    let npm = RangeRequest { key: b"x/\0".to_vec(), ..first() };
+    assert_eq!(shape::range(&npm), Ok(Read::First(b"x".to_vec())));
     let before = RangeRequest { sort_order: 2, max_create_revision: 41, ..first() };
     assert_eq!(shape::range(&before), Ok(Read::Before(b"x".to_vec(), 41)));
     let health = RangeRequest { key: b"health".to_vec(), ..RangeRequest::default() };
