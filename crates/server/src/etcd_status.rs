@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_call_ends_with_its_deadline() {
         let mut metadata = MetadataMap::new();
         metadata.insert("grpc-timeout", "100m".parse().expect("ASCII"));

@@ -1,17 +1,17 @@
 //! etcd's recipes for locks and elections, as locks of ours. Deterministic: no time, no I/O.
 //!
-//! The clients `etcdctl lock`, `etcdctl elect` and the libraries for Go, Python and Node use no lock
-//! service. They create keys in a key-value store, compare revisions and watch keys. This module
-//! keeps those keys, each of which is a holder or a waiter of one of our locks:
+//! The clients `etcdctl lock`, `etcdctl elect` and the libraries for Go, Python and Node use no
+//! lock service. They create keys in a key-value store, compare revisions and watch keys. This
+//! module keeps those keys, each of which is a holder or a waiter of one of our locks:
 //!
 //! - a key `X/LEASE`, with the number of its lease in hexadecimal or decimal digits, waits for the
 //!   lock `X` or holds it;
 //! - any other key is held by the lease that created it, or absent: its creation tries the lock of
 //!   that name, without a leading `/locks/`.
 //!
-//! The clients decide from revisions which of them holds a lock, while here the algorithm does. So a
-//! waiter is shown exactly one earlier key until it is granted the lock: its own key with the suffix
-//! [`AHEAD`], which is deleted by the grant. No other client is shown that key.
+//! The clients decide from revisions which of them holds a lock, while here the algorithm does. So
+//! a waiter is shown exactly one earlier key until it is granted the lock: its own key with the
+//! suffix [`AHEAD`], which is deleted by the grant. No other client is shown that key.
 
 mod answers;
 mod calls;
@@ -22,6 +22,7 @@ mod probe;
 pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
+mod transactions;
 mod watch_service;
 
 pub(crate) use probe::Probes;

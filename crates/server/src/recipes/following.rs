@@ -60,6 +60,7 @@ impl Follower {
         };
         match state {
             Some(Watched::Granted(token)) => self.deleted(token),
+            Some(Watched::Is(shown)) if self.is_tried(&shown.kv) => self.absent().await,
             Some(Watched::Is(shown)) => self.is(shown),
             None => self.absent().await,
         }
@@ -91,6 +92,13 @@ impl Follower {
                 _ => return Ok(Some(state)),
             }
         }
+    }
+
+    /// Whether the key is one that its clients try to create, and watch until the lock is free.
+    fn is_tried(&self, kv: &KeyValue) -> bool {
+        let key = matches!(self.watch.target, Target::Key(_));
+        let waits = kv.key.ends_with(AHEAD) || queue_of(&kv.key, SessionId(kv.lease)).is_some();
+        key && !waits && self.watch.deletes
     }
 
     fn is(&mut self, shown: Shown) -> Vec<Happened> {
