@@ -73,6 +73,37 @@ pub(crate) struct Node {
     wake: u64,
 }
 
+impl Node {
+    /// A node that is down; its clock is at the drift bound or right.
+    fn new(dice: &mut Dice, settings: &ViewSettings, id: MemberId, role: Role) -> Self {
+        let drift = i64::from(settings.drift);
+        let faster = match dice.below(3) {
+            0 => drift,
+            1 => -drift,
+            _ => 0,
+        };
+        Self {
+            id,
+            role,
+            incarnation: 0,
+            layer: None,
+            locks: Vec::new(),
+            clients: Vec::new(),
+            tickets: BTreeMap::new(),
+            served: BTreeMap::new(),
+            disk: 0,
+            leases_until: Moment::ZERO,
+            shown: (0, Moment::from_nanos(dice.below(1000 * SECOND) + 10 * SECOND)),
+            faster,
+            longest: Duration::ZERO,
+            rebooted: false,
+            disk_lost: false,
+            paused_until: 0,
+            wake: u64::MAX,
+        }
+    }
+}
+
 /// What happened.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
@@ -132,31 +163,7 @@ impl World {
             // Ids in another order than the list.
             let id = MemberId(100 - slot as u64);
             directory.apply(&DirectoryChange::Add(id, entry(role)));
-            let drift = i64::from(settings.drift);
-            let faster = match dice.below(3) {
-                0 => drift,
-                1 => -drift,
-                _ => 0,
-            };
-            nodes.push(Node {
-                id,
-                role,
-                incarnation: 0,
-                layer: None,
-                locks: Vec::new(),
-                clients: Vec::new(),
-                tickets: BTreeMap::new(),
-                served: BTreeMap::new(),
-                disk: 0,
-                leases_until: Moment::ZERO,
-                shown: (0, Moment::from_nanos(dice.below(1000 * SECOND) + 10 * SECOND)),
-                faster,
-                longest: Duration::ZERO,
-                rebooted: false,
-                disk_lost: false,
-                paused_until: 0,
-                wake: u64::MAX,
-            });
+            nodes.push(Node::new(&mut dice, &settings, id, role));
         }
         let plan = Plan::new(roles.len() as u32, &[rule]).expect("a rule that suits the size");
         let limits = Limits {
