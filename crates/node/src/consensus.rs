@@ -509,10 +509,8 @@ pub(crate) async fn run(consensus: Arc<Consensus>, driver: Arc<Driver>) {
     let mut founded = identity.founded;
     let watch = async {
         loop {
-            let seen = |core: &mut crate::driver::Core, now| {
-                core.protocol.sees(now).map(|member| VoterId(member.0)).collect()
-            };
-            engine.sees(&driver.call(seen));
+            let seen: Vec<_> = driver.call(|core, now| core.protocol.sees(now).collect());
+            engine.sees(&seen.into_iter().map(|member| VoterId(member.0)).collect());
             if !founded && engine.status().last_log.is_some() {
                 founded = true;
                 if let Err(error) = consensus.adopt(ClusterIdentity { founded, ..identity.clone() })
@@ -590,9 +588,8 @@ fn is_first_voter(consensus: &Consensus, identity: &ClusterIdentity) -> bool {
     first.is_some_and(|first| first.name == consensus.me)
 }
 
-/// The engine's times follow the view lease: a leader that is lost is replaced in less than the
-/// leases of its members last. A call of the engine may take as long as a heartbeat, with a write
-/// to the called voter's disk: a shorter one would let a loaded machine fail every call.
+/// The engine's times follow the view lease, which outlasts the replacement of a lost leader. A
+/// call may take a heartbeat, with a write to the other voter's disk, so that is not shorter.
 fn timing(settings: &ViewSettings) -> Timing {
     Timing {
         heartbeat: settings.lease / 10,

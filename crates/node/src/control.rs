@@ -1,8 +1,9 @@
 //! Calls between members beside the links of locks: founding a cluster, and consensus.
 //!
 //! They have connections of their own, so that a burst of lock messages does not delay a heartbeat
-//! of the engine. A member keeps a connection to each other member; requests and replies are matched by
-//! number. Nothing is repeated here: a call that gets no reply fails, and the engine calls again.
+//! of the engine. A member keeps a connection to each other member; requests and replies are
+//! matched by number. Nothing is repeated here: a call that gets no reply fails, and the engine
+//! calls again.
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 

@@ -5,7 +5,6 @@ use std::{
     fmt, future,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc::Sender as TraceSender},
     task::{Poll, Waker},
-    time::Duration,
 };
 
 use mutua_host::now;
@@ -20,7 +19,7 @@ use tokio::{
 
 use crate::{
     AcquireError, HoldId, Served, consensus::Consensus, disk::Disk, handle::Answering,
-    writer::Writer, yielding::Yielding,
+    timer::Timer, writer::Writer, yielding::Yielding,
 };
 
 /// The state that all handles, guards and tasks of a node share.
@@ -468,18 +467,17 @@ impl Core {
 
 /// Calls the protocol when its timers are due.
 pub(crate) async fn keep_time(driver: Arc<Driver>) {
+    let timer = Timer::new();
     loop {
-        let (now, wake_at) = driver.call(|core, now| {
+        let wake_at = driver.call(|core, now| {
             core.protocol.tick(now);
             core.armed = core.protocol.wake_at();
-            (now, core.armed)
+            core.armed
         });
-        // A sleep of tokio's has a millisecond's grain and never ends early.
-        let sleep = wake_at.since(now).min(Duration::from_secs(3600));
         tokio::select! {
             biased;
             () = driver.timer.notified() => {}
-            () = tokio::time::sleep(sleep) => {}
+            () = timer.sleep_until(wake_at) => {}
         }
     }
 }

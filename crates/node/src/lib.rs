@@ -46,6 +46,7 @@ mod lock;
 mod network;
 mod refusal_log;
 mod status;
+mod timer;
 mod trace;
 mod transport;
 mod writer;
