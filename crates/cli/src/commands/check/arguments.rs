@@ -31,8 +31,8 @@ pub(crate) struct Arguments {
     /// and the repairs after a crash.
     #[arg(long, conflicts_with_all = [
         "name", "nodes", "with", "topology", "quorums", "holder", "in_cs", "entries", "contenders",
-        "links", "timers", "crashed", "crashes", "repair", "election", "detector", "restarts", "losses", "duplicates", "app_messages",
-        "properties", "reduction", "first", "walks",
+        "links", "timers", "crashed", "crashes", "repair", "election", "detector", "restarts",
+        "losses", "duplicates", "app_messages", "properties", "reduction", "first", "walks",
     ])]
     pub(crate) all: bool,
 
