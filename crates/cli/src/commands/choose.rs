@@ -48,8 +48,8 @@ pub(crate) struct Arguments {
 
     /// Rank by what the crash of a process costs with its repair: the time without entries, then
     /// messages. 100 crashes of each are simulated, of processes and at times that are drawn. Where
-    /// messages are dropped, duplicated or reordered there is no repair: those come first to which
-    /// a crash is fatal least often.
+    /// messages are dropped, duplicated or reordered, crashes are not repaired, and those come
+    /// first to which a crash is fatal least often.
     #[arg(long)]
     may_fail: bool,
 

@@ -82,7 +82,8 @@ pub(crate) struct Arguments {
 
     /// Directory for report.html, results.csv (a row for each system), observations.csv (one for
     /// each observation), elections.csv, repairs.csv (repairs after a crash), the plots, and the
-    /// results so far, which are used again. Plots of an earlier comparison that are not in this one are removed.
+    /// results so far, which are used again. Plots of an earlier comparison that are not in this
+    /// one are removed.
     #[arg(long, value_name = "DIR", default_value = "mutua-report")]
     out: PathBuf,
 }

@@ -13,10 +13,17 @@ use crate::counterexample;
 /// The most states of a search for the page.
 const MOST_STATES: u64 = 200_000;
 
-/// The negative controls of the checker's table, each with its name.
+/// The negative controls of the checker's table that the page can search for, each with its name.
 pub(super) fn rows() -> Vec<(String, table::Row)> {
     let controls = table::small().into_iter().filter(|row| row.violated.is_some());
-    controls.map(|row| (name(&row), row)).collect()
+    let fits = controls.filter(|row| !row.tasks.iter().any(is_large));
+    fits.map(|row| (name(&row), row)).collect()
+}
+
+/// An old token comes back after more states than a search for the page has; the example
+/// `naimi-trehel/old-token-returns` shows it.
+fn is_large(task: &Task) -> bool {
+    task.system.repair.is_some_and(|repair| repair.without_views)
 }
 
 fn name(row: &table::Row) -> String {
