@@ -72,8 +72,8 @@ use transport::{Acceptor, Transport};
 
 pub use clock::fence_of;
 pub use config::{
-    CONFIG_KEYS, Config, ConfigError, ConfigKey, ConfigProblem, KeyDefault, LONGEST_LEASE,
-    MemberConfig, VIEW_LEASE,
+    AccessRule, Action, CONFIG_KEYS, ClientPattern, Config, ConfigError, ConfigKey, ConfigProblem,
+    KeyDefault, LONGEST_LEASE, MemberConfig, VIEW_LEASE,
 };
 pub use disk::DiskError;
 pub use error::{AcquireError, StartError};

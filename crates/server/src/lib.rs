@@ -8,14 +8,18 @@
 //! rest connects it to the node, the clock and the clients, on tokio. One mutex guards the state;
 //! it is never held across an await, and a free lock is granted within one call.
 
+mod access;
 mod audit;
+mod caller;
 mod clients;
+mod connection;
 mod control;
 mod etcd;
 mod fence_record;
 #[cfg(test)]
 mod harness;
 mod hosting;
+mod incoming;
 mod lease_record;
 mod leases;
 mod listen;
@@ -27,7 +31,6 @@ mod peers_query;
 mod process;
 mod reload;
 mod session_stream;
-mod tls_listener;
 
 pub use leases::LONGEST_LEASE;
 pub use listen::{Options, ServeError, serve};
@@ -64,6 +67,9 @@ pub(crate) struct Service {
     members: Vec<String>,
     /// The clients that its locks exclude.
     scope: Scope,
+    /// What clients may do.
+    access: access::Access,
+    users: caller::Users,
     /// Where this node serves clients.
     endpoints: hosting::Endpoints,
     /// Wakes the timer's task, which then reads the next deadline again.
@@ -109,7 +115,7 @@ enum Waiter {
     /// A call.
     Call { caller: oneshot::Sender<Outcome>, name: Name },
     /// A client's stream, on which the request has this number.
-    Client { id: u64, session: SessionId, name: Name },
+    Client { id: u64, session: SessionId, name: Name, sees_holder: bool },
 }
 
 /// Opens a file of one record, private to the user, to be overwritten in place. Returns its text
@@ -207,7 +213,10 @@ impl Service {
                     core.leases.release(now, &name, fencing_token);
                 }
             }
-            Some(Waiter::Client { id, session, name }) => {
+            Some(Waiter::Client { id, session, name, sees_holder: false }) => {
+                core.send_outcome(now, (id, session), &name, outcome, None);
+            }
+            Some(Waiter::Client { id, session, name, sees_holder: true }) => {
                 let holder = self.holder_here(core, now, &name);
                 let denied = matches!(outcome, Outcome::Busy | Outcome::TimedOut);
                 let quarantined = core.quarantined(now).is_some();
