@@ -220,6 +220,8 @@ fn without_rules_only_the_nodes_user_and_root_are_served_and_others_learn_why() 
     let (code, _, err) = run(&host, DEPLOY, &["lock", "-n", "x", "--", "echo", "in"]);
     assert_eq!(code, Some(77), "{err}");
     assert!(err.contains(SOCKET) && err.contains("[[access]]"), "{err}");
+    let (code, _, err) = run(&host, DEPLOY, &["status"]);
+    assert_eq!(code, Some(77), "{err}");
     // Elsewhere the user's own node stays the default.
     let (code, out, err) =
         run(&host, DEPLOY, &["lock", "--local", "-n", "x", "--", "printenv", "LOCK_SCOPE"]);

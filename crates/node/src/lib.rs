@@ -46,6 +46,7 @@ mod lock;
 mod network;
 mod refusal_log;
 mod status;
+mod strangers;
 mod trace;
 mod transport;
 mod writer;

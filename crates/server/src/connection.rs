@@ -1,12 +1,16 @@
 //! A connection of a client that has sent its greeting: its stream and the client at its other end.
 
 use std::{
+    future::Future,
     io,
     pin::Pin,
     task::{Context, Poll},
 };
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf},
+    sync::oneshot,
+};
 use tonic::transport::server::Connected;
 
 use crate::caller::Caller;
@@ -14,12 +18,20 @@ use crate::caller::Caller;
 /// The length of the preface of HTTP/2, which every client sends at once.
 const GREETING: usize = 24;
 
+/// More bytes than a client sends before its first request: the preface, settings, the size of a
+/// window and acknowledgements.
+const BEFORE_REQUESTS: usize = 160;
+
 /// A connection.
 pub(crate) struct Connection<S> {
     stream: S,
     caller: Caller,
     /// The greeting, as far as it is not read yet.
     greeting: Vec<u8>,
+    /// The order to close it, until it has sent a request.
+    closing: Option<oneshot::Receiver<()>>,
+    /// The bytes that were read while it is.
+    read: usize,
 }
 
 impl<S: AsyncRead + Unpin> Connection<S> {
@@ -31,7 +43,28 @@ impl<S: AsyncRead + Unpin> Connection<S> {
     pub(crate) async fn greeted(mut stream: S, caller: Caller) -> io::Result<Self> {
         let mut greeting = vec![0; GREETING];
         stream.read_exact(&mut greeting).await?;
-        Ok(Self { stream, caller, greeting })
+        Ok(Self { stream, caller, greeting, closing: None, read: 0 })
+    }
+
+    /// The means to close the connection, while it has sent no request.
+    pub(crate) fn closer(&mut self) -> oneshot::Sender<()> {
+        let (sender, receiver) = oneshot::channel();
+        self.closing = Some(receiver);
+        sender
+    }
+
+    fn poll_any(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.greeting.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        }
+        let length = self.greeting.len().min(buffer.remaining());
+        let rest = self.greeting.split_off(length);
+        buffer.put_slice(&std::mem::replace(&mut self.greeting, rest));
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -49,13 +82,17 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.greeting.is_empty() {
-            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        let Some(closing) = &mut self.closing else { return self.poll_any(context, buffer) };
+        if let Poll::Ready(Ok(())) = Pin::new(closing).poll(context) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        let length = self.greeting.len().min(buffer.remaining());
-        let rest = self.greeting.split_off(length);
-        buffer.put_slice(&std::mem::replace(&mut self.greeting, rest));
-        Poll::Ready(Ok(()))
+        let before = buffer.filled().len();
+        let read = self.poll_any(context, buffer);
+        self.read += buffer.filled().len() - before;
+        if self.read > BEFORE_REQUESTS {
+            self.closing = None;
+        }
+        read
     }
 }
 
@@ -93,7 +130,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    use super::{Connection, GREETING};
+    use super::{BEFORE_REQUESTS, Connection, GREETING};
     use crate::caller::{Caller, Identity};
 
     #[tokio::test]
@@ -107,6 +144,21 @@ mod tests {
         let mut read = vec![connection.read_u8().await.expect("one byte")];
         connection.read_to_end(&mut read).await.expect("the rest");
         assert_eq!(read, bytes);
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_closed_on_order_until_a_request_was_read() {
+        for (length, closes) in [(GREETING, true), (2 * BEFORE_REQUESTS, false)] {
+            let (mut client, server) = tokio::io::duplex(1000);
+            client.write_all(&vec![0; length]).await.expect("written");
+            let caller = Caller::remote(Identity::Unknown, String::new());
+            let mut connection = Connection::greeted(server, caller).await.expect("greeted");
+            let closer = connection.closer();
+            connection.read_exact(&mut vec![0; length]).await.expect("read");
+            assert_eq!(closer.send(()).is_ok(), closes);
+            client.write_all(&[0]).await.expect("written");
+            assert_eq!(connection.read_u8().await.is_err(), closes);
+        }
     }
 
     #[tokio::test]

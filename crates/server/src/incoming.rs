@@ -2,8 +2,9 @@
 //!
 //! A connection reaches the server when it is established: its client is identified and has sent
 //! the first bytes. Until then it is cheap, its time is limited, and there is a limit on the number
-//! of such connections, beyond which the oldest is closed. So connections that send nothing, or too
-//! slowly, keep no other client out.
+//! of such connections, beyond which the oldest is closed. The same limit holds for established
+//! connections on which no request has arrived. So connections that send nothing, or too slowly,
+//! keep no other client out, and cost little memory.
 
 use std::{
     collections::VecDeque,
@@ -18,7 +19,7 @@ use mutua_tls::{Certificate, in_words};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
@@ -34,7 +35,7 @@ use crate::{
 /// How long a client may take until it has sent the first bytes, with TLS the handshake included.
 const ESTABLISH: Duration = Duration::from_secs(5);
 
-/// The most connections that are not established yet.
+/// The most connections that are not established yet, and the most without a request.
 const PENDING: usize = 1024;
 
 /// The pause after an error of accept, such as too many open files.
@@ -67,11 +68,34 @@ pub(crate) fn incoming<L: Listener>(
     ReceiverStream::new(receiver)
 }
 
+/// The established connections on which no request has arrived, the oldest first.
+#[derive(Clone, Default)]
+struct Silent(Arc<Mutex<VecDeque<oneshot::Sender<()>>>>);
+
+impl Silent {
+    fn add<S>(&self, connection: &mut Connection<S>)
+    where
+        S: AsyncRead + Unpin,
+    {
+        let mut silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if silent.len() >= PENDING {
+            silent.retain(|closer| !closer.is_closed());
+        }
+        silent.push_back(connection.closer());
+        if silent.len() > PENDING
+            && let Some(closer) = silent.pop_front()
+        {
+            // It may have ended meanwhile.
+            let _ = closer.send(());
+        }
+    }
+}
+
 async fn accept<L: Listener>(
     listener: Arc<L>,
     connections: mpsc::Sender<io::Result<Connection<L::Stream>>>,
 ) {
-    let mut pending = JoinSet::new();
+    let (mut pending, silent) = (JoinSet::new(), Silent::default());
     let mut oldest: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         tokio::select! {
@@ -91,8 +115,10 @@ async fn accept<L: Listener>(
                     continue;
                 };
                 let (listener, connections) = (Arc::clone(&listener), connections.clone());
+                let silent = silent.clone();
                 oldest.push_back(pending.spawn(async move {
-                    if let Some(connection) = listener.establish(accepted).await {
+                    if let Some(mut connection) = listener.establish(accepted).await {
+                        silent.add(&mut connection);
                         // An error means that the server ends.
                         let _ = connections.send(Ok(connection)).await;
                     }

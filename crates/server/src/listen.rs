@@ -5,7 +5,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     io,
     net::SocketAddr,
-    os::unix::fs::FileTypeExt,
+    os::unix::fs::{FileTypeExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
@@ -413,11 +413,13 @@ fn bind(socket: &Path, has_other_users: bool) -> Result<UnixListener, ServeError
     let bound = || -> io::Result<UnixListener> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let listener = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        // Before it has a name, so that it is private from the beginning. Other users are checked
-        // by the rules at each call.
-        let mode = if has_other_users { 0o666 } else { 0o600 };
-        rustix::fs::fchmod(&listener, Mode::from_raw_mode(mode))?;
+        // Before it has a name, so that it is private from the beginning.
+        rustix::fs::fchmod(&listener, Mode::RUSR | Mode::WUSR)?;
         rustix::net::bind(&listener, &SocketAddrUnix::new(socket)?)?;
+        if has_other_users {
+            // The rules are checked at each call.
+            fs::set_permissions(socket, fs::Permissions::from_mode(0o666))?;
+        }
         rustix::net::listen(&listener, BACKLOG)?;
         UnixListener::from_std(listener.into())
     };
