@@ -52,7 +52,7 @@ pub(crate) enum Command {
     /// Break a lock, that is, take it from its holder: exit code 1 if it is not held.
     #[command(after_help = locks::BREAK_HELP)]
     Break(locks::BreakArguments),
-    /// Demonstrate what a lock prevents.
+    /// Demonstrate what a lock prevents, and what a cluster survives.
     Demo(demo::Arguments),
     /// Print a completion script for a shell.
     Completions(man::CompletionArguments),

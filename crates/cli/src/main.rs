@@ -49,8 +49,10 @@ fn main() -> ExitCode {
         Some(supervisor::ARGUMENT) => return supervisor::main(&own),
         Some(local::ARGUMENT) => return local::main(&own),
         Some(commands::lock::DIE) => return commands::lock::die(&own),
-        Some(commands::demo::ARGUMENT) => return commands::demo::main(&own),
         _ => {}
+    }
+    if let Some(code) = commands::demo::part(&own) {
+        return code;
     }
     // `mutua help --help` is `mutua help`.
     if own.first().is_some_and(|first| first == "help") {

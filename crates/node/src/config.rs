@@ -75,6 +75,9 @@ pub struct Config {
     pub node: String,
     /// All members, in the same order at each of them.
     pub members: Vec<MemberConfig>,
+    /// The address to listen on, if it differs from this member's address in the list: a proxy or
+    /// a router forwards the one to the other.
+    pub listen: Option<String>,
     /// The node's data directory, with the epoch of its last view. It belongs to this node alone.
     pub data: PathBuf,
     /// The Unix socket where a server around the node serves clients; `None`: in the data
@@ -233,6 +236,7 @@ impl Config {
             cluster: name.clone(),
             node: name.clone(),
             members: vec![MemberConfig::new(name, String::new())],
+            listen: None,
             data: data.into(),
             socket: None,
             rules: Vec::new(),

@@ -489,6 +489,9 @@ impl Watcher for Reports {
     }
 
     fn leads(&mut self, leads: bool) {
+        if leads {
+            tracing::info!("this node leads the consensus engine");
+        }
         self.report(Event::Leads(leads));
     }
 }
@@ -504,13 +507,12 @@ pub(crate) async fn run(consensus: Arc<Consensus>, driver: Arc<Driver>) {
     }
     let Some(engine) = consensus.engine.get() else { return };
     let mut founded = identity.founded;
-    let mut sees = false;
     let watch = async {
         loop {
-            let now_sees = driver.call(|core, now| core.protocol.sees_majority(now));
-            if now_sees != std::mem::replace(&mut sees, now_sees) {
-                engine.sees(now_sees);
-            }
+            let seen = |core: &mut crate::driver::Core, now| {
+                core.protocol.sees(now).map(|member| VoterId(member.0)).collect()
+            };
+            engine.sees(&driver.call(seen));
             if !founded && engine.status().last_log.is_some() {
                 founded = true;
                 if let Err(error) = consensus.adopt(ClusterIdentity { founded, ..identity.clone() })
@@ -589,10 +591,11 @@ fn is_first_voter(consensus: &Consensus, identity: &ClusterIdentity) -> bool {
 }
 
 /// The engine's times follow the view lease: a leader that is lost is replaced in less than the
-/// leases of its members last.
+/// leases of its members last. A call of the engine may take as long as a heartbeat, with a write
+/// to the called voter's disk: a shorter one would let a loaded machine fail every call.
 fn timing(settings: &ViewSettings) -> Timing {
     Timing {
-        heartbeat: settings.lease / 15,
+        heartbeat: settings.lease / 10,
         election_min: settings.lease / 5,
         election_max: settings.lease * 2 / 5,
     }

@@ -223,7 +223,7 @@ impl Drop for Node {
 }
 
 async fn listen(transport: &Transport, config: &Config, me: usize) -> Result<Acceptor, StartError> {
-    let address = config.members[me].address.clone();
+    let address = config.listen.as_ref().unwrap_or(&config.members[me].address).clone();
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::AddrInUse => {
             StartError::AddressInUse { address: address.clone(), process: None }

@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use mutua_client::frames::Socket;
 use mutua_node::{Identity as OwnIdentity, RefusalLog};
 use mutua_tls::{Certificate, in_words};
 use tokio::{
@@ -30,6 +31,7 @@ use crate::{
     Service,
     caller::{Caller, Identity},
     connection::Connection,
+    framed,
 };
 
 /// How long a client may take until it has sent the first bytes, with TLS the handshake included.
@@ -153,27 +155,37 @@ impl Listener for Local {
         }
         let user = self.service.users.find(peer.uid(), peer.gid()).await;
         let process = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-        let greeted = Connection::greeted(stream, Caller::local(user, process));
-        timeout(ESTABLISH, greeted).await.ok()?.ok()
+        let caller = Caller::local(user, process);
+        if timeout(ESTABLISH, framed::is_framed(&stream)).await.ok()? {
+            framed::spawn(&self.service, Socket::Unix(stream), caller);
+            return None;
+        }
+        timeout(ESTABLISH, Connection::greeted(stream, caller)).await.ok()?.ok()
     }
 }
 
 /// TCP without TLS.
-pub(crate) struct Plain(pub(crate) TcpListener);
+pub(crate) struct Plain {
+    pub(crate) listener: TcpListener,
+    pub(crate) service: Arc<Service>,
+}
 
 impl Listener for Plain {
     type Accepted = (TcpStream, SocketAddr);
     type Stream = TcpStream;
 
     async fn accept(&self) -> io::Result<Self::Accepted> {
-        self.0.accept().await
+        self.listener.accept().await
     }
 
     async fn establish(&self, (stream, from): Self::Accepted) -> Option<Connection<TcpStream>> {
         without_delay(&stream);
-        let greeted =
-            Connection::greeted(stream, Caller::remote(Identity::Unknown, from.to_string()));
-        timeout(ESTABLISH, greeted).await.ok()?.ok()
+        let caller = Caller::remote(Identity::Unknown, from.to_string());
+        if timeout(ESTABLISH, framed::is_framed(&stream)).await.ok()? {
+            framed::spawn(&self.service, Socket::Tcp(stream), caller);
+            return None;
+        }
+        timeout(ESTABLISH, Connection::greeted(stream, caller)).await.ok()?.ok()
     }
 }
 
@@ -250,7 +262,24 @@ mod tests {
     };
     use tokio_stream::StreamExt;
 
-    use super::{PENDING, Plain, incoming, without_delay};
+    use super::{Caller, Connection, Identity, Listener, PENDING, incoming, without_delay};
+
+    /// TCP without frames.
+    struct Bare(TcpListener);
+
+    impl Listener for Bare {
+        type Accepted = TcpStream;
+        type Stream = TcpStream;
+
+        async fn accept(&self) -> std::io::Result<TcpStream> {
+            self.0.accept().await.map(|(stream, _)| stream)
+        }
+
+        async fn establish(&self, stream: TcpStream) -> Option<Connection<TcpStream>> {
+            let caller = Caller::remote(Identity::Unknown, String::new());
+            Connection::greeted(stream, caller).await.ok()
+        }
+    }
 
     #[tokio::test]
     async fn an_accepted_connection_sends_small_messages_at_once() {
@@ -266,7 +295,7 @@ mod tests {
     async fn silent_connections_keep_no_client_out_and_the_oldest_is_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let mut connections = Box::pin(incoming(Plain(listener)));
+        let mut connections = Box::pin(incoming(Bare(listener)));
         let mut silent = Vec::new();
         for _ in 0..=PENDING {
             silent.push(TcpStream::connect(address).await.expect("connected"));

@@ -16,6 +16,7 @@ mod connection;
 mod control;
 mod etcd;
 mod fence_record;
+mod framed;
 #[cfg(test)]
 mod harness;
 mod hosting;
@@ -47,15 +48,11 @@ use std::{
 
 use mutua_client::{Scope, endpoint, proto};
 use mutua_node::{HoldId, Moment, Node, NodeHandle, now};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use fence_record::FenceRecord;
 use lease_record::LeaseRecord;
 use leases::{Effect, LeaseTable, Name, Outcome, RequestId, SessionId, WaitId};
-use proto::v1;
-
-/// The sender of a client's stream.
-type Replies = mpsc::UnboundedSender<Result<v1::SessionReply, tonic::Status>>;
 
 /// A server's state, shared by all its calls.
 pub(crate) struct Service {

@@ -233,7 +233,7 @@ async fn serve_tcp(
     let listener = listener.map_err(listen_error(&address.to_string()))?;
     match service.node.identity().map(Arc::clone) {
         None => {
-            let plain = incoming(Plain(listener));
+            let plain = incoming(Plain { listener, service: Arc::clone(service) });
             tasks.spawn(serve_on(router(service).serve_with_incoming(plain)));
         }
         Some(identity) => {

@@ -13,8 +13,9 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     Service,
     caller::Caller,
+    clients::Replies,
     etcd::{key, refusal},
-    session_stream,
+    session_stream::{self, Requests},
 };
 use crate::{
     leases::{Name, Outcome, SessionId, WaitLimit},
@@ -34,8 +35,9 @@ impl Locks for LocksService {
         request: Request<Streaming<v1::SessionRequest>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
         let caller = Caller::of(&request);
-        let (replies, stream) = session_stream::channel();
-        let requests = request.into_inner();
+        let (replies, stream) = mpsc::unbounded_channel();
+        let requests = Requests::Grpc(Box::new(request.into_inner()));
+        let replies = Replies::Grpc(replies);
         tokio::spawn(session_stream::run(Arc::clone(&self.0), requests, replies, caller));
         Ok(Response::new(UnboundedReceiverStream::new(stream)))
     }
@@ -147,16 +149,21 @@ impl Locks for LocksService {
         &self,
         _: Request<v1::AboutRequest>,
     ) -> Result<Response<v1::AboutResponse>, Status> {
-        Ok(Response::new(v1::AboutResponse {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            node: self.0.name.clone(),
-            scope: self.0.scope.wire().into(),
-            cluster: self.0.scope.cluster().unwrap_or_default().to_owned(),
-        }))
+        Ok(Response::new(self.0.about()))
     }
 }
 
 impl Service {
+    /// What this node reports about itself.
+    pub(super) fn about(&self) -> v1::AboutResponse {
+        v1::AboutResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            node: self.name.clone(),
+            scope: self.scope.wire().into(),
+            cluster: self.scope.cluster().unwrap_or_default().to_owned(),
+        }
+    }
+
     fn watch(&self, name: &Name) -> watch::Receiver<()> {
         let mut core = self.lock();
         let watched = core.watched.entry(Name::clone(name));

@@ -2,19 +2,19 @@
 
 use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 
+use mutua_client::frames::{Decoder, Frames};
 use mutua_node::Action;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, pidfd_open},
 };
-use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::{Status, Streaming};
 
 use super::{
-    Replies, Service, Waiter,
+    Service, Waiter,
     caller::Caller,
-    clients::{Connected, client, millis},
+    clients::{Connected, Replies, client, millis},
     peers_query::PeerState,
 };
 use crate::{
@@ -39,18 +39,17 @@ struct Attached {
 /// Reads a stream to its end.
 pub(super) async fn run(
     service: Arc<Service>,
-    mut requests: Streaming<v1::SessionRequest>,
+    mut requests: Requests,
     replies: Replies,
     caller: Caller,
 ) {
     let open = match requests.next().await {
-        Some(Ok(v1::SessionRequest { request: Some(Request::Open(open)) })) => open,
-        Some(Ok(_)) => {
+        Some(v1::SessionRequest { request: Some(Request::Open(open)) }) => open,
+        Some(_) => {
             let text = "the first request must be Open";
-            let _ = replies.send(Err(Status::invalid_argument(text)));
-            return;
+            return replies.send(Err(Status::invalid_argument(text)));
         }
-        Some(Err(_)) | None => return,
+        None => return,
     };
     if open.close_only {
         let session = SessionId(open.session);
@@ -65,17 +64,11 @@ pub(super) async fn run(
             let close = v1::LeaseCall { session: session.0, call, identity, ..Default::default() };
             service.lease_call_elsewhere(close).await;
         }
-        let closed = Reply::Closed(v1::Closed {});
-        let _ = replies.send(Ok(v1::SessionReply { reply: Some(closed) }));
-        return;
+        return replies.send(Ok(Reply::Closed(v1::Closed {})));
     }
     match service.elsewhere(&open, &caller).await {
         None => {}
-        Some(answer) => {
-            let moved = |moved| v1::SessionReply { reply: Some(Reply::Moved(moved)) };
-            let _ = replies.send(answer.map(moved));
-            return;
-        }
+        Some(answer) => return replies.send(answer.map(Reply::Moved)),
     }
     let supervised = open.supervised;
     // Opened while the process runs: later its number may be another's.
@@ -138,7 +131,7 @@ impl Attached {
         let begun = service.call(move |core, now| {
             if !own.may_resume(core, &by, SessionId(open.session)) {
                 let text = "the session is another client's";
-                let _ = replies.send(Err(Status::permission_denied(text)));
+                replies.send(Err(Status::permission_denied(text)));
                 return None;
             }
             let opening = Opening {
@@ -151,7 +144,7 @@ impl Attached {
             let (session, ttl) = match core.leases.attach(now, SessionId(open.session), opening) {
                 Ok(attached) => attached,
                 Err(error) => {
-                    let _ = replies.send(Err(Status::invalid_argument(error.to_string())));
+                    replies.send(Err(Status::invalid_argument(error.to_string())));
                     return None;
                 }
             };
@@ -173,7 +166,7 @@ impl Attached {
             };
             core.streams += 1;
             let number = core.streams;
-            let _ = replies.send(Ok(v1::SessionReply { reply: Some(Reply::Opened(opened)) }));
+            replies.send(Ok(Reply::Opened(opened)));
             core.clients.entry(session).or_default().push(Connected { replies, number });
             Some((session, number))
         });
@@ -183,19 +176,19 @@ impl Attached {
         Some(Self { service, caller, session, number, waits, sent, read_before: false })
     }
 
-    async fn read(&mut self, mut requests: Streaming<v1::SessionRequest>) {
+    async fn read(&mut self, mut requests: Requests) {
         let mut often = tokio::time::interval(Duration::from_secs(1));
         loop {
             tokio::select! {
                 biased;
                 request = requests.next() => match request {
-                    Some(Ok(v1::SessionRequest { request: Some(Request::Close(_)) })) => {
+                    Some(v1::SessionRequest { request: Some(Request::Close(_)) }) => {
                         self.service.call(|core, now| core.leases.close(now, self.session));
                         return;
                     }
-                    Some(Ok(v1::SessionRequest { request: Some(request) })) => self.serve(request),
-                    Some(Ok(v1::SessionRequest { request: None })) => {}
-                    Some(Err(_)) | None => return,
+                    Some(v1::SessionRequest { request: Some(request) }) => self.serve(request),
+                    Some(v1::SessionRequest { request: None }) => {}
+                    None => return,
                 },
                 _ = often.tick(), if !self.waits.is_empty() => self.send_positions(),
             }
@@ -211,15 +204,15 @@ impl Attached {
                     self.service.call(|core, now| core.leases.cancel(now, wait));
                 }
             }
-            Request::Release(v1::Release { name, fencing_token }) => {
+            Request::Release(v1::Release { name, fencing_token, quiet }) => {
                 self.service.call(|core, now| {
                     let holder = core.leases.holder(now, &name);
                     let own = holder.is_some_and(|holder| holder.session == self.session);
                     let held = own && core.leases.release(now, &name, fencing_token);
-                    core.send(
-                        self.session,
-                        Reply::Released(v1::Released { name, fencing_token, held }),
-                    );
+                    if !quiet {
+                        let released = v1::Released { name, fencing_token, held };
+                        core.send(self.session, Reply::Released(released));
+                    }
                 })
             }
             Request::Renew(_) if !self.service.handle.may_renew() => {
@@ -315,7 +308,18 @@ fn is_same(old: &v1::Waiting, new: &v1::Waiting) -> bool {
     (old.position, token(old), &old.suspended) == (new.position, token(new), &new.suspended)
 }
 
-/// The two ends of a stream to a client.
-pub(super) fn channel() -> (Replies, mpsc::UnboundedReceiver<Result<v1::SessionReply, Status>>) {
-    mpsc::unbounded_channel()
+/// The receiving half of a client's stream.
+pub(super) enum Requests {
+    Grpc(Box<Streaming<v1::SessionRequest>>),
+    Framed(Arc<Frames>, Decoder),
+}
+
+impl Requests {
+    /// The next request; `None` when the stream has ended or cannot be read.
+    async fn next(&mut self) -> Option<v1::SessionRequest> {
+        match self {
+            Self::Grpc(requests) => requests.next().await?.ok(),
+            Self::Framed(frames, decoder) => frames.receive(decoder).await.ok()?,
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! Regenerates what is generated and committed: the gRPC code from its `.proto` files, and the
-//! tables of the documents; builds the static site of the lab.
+//! tables of the documents; builds the static site of the lab; runs campaigns of simulated faults.
 //!
 //! A build needs neither this crate nor a protoc; tests fail when a committed file is stale.
 
+pub mod campaign;
 pub mod docs;
 pub mod site;
 

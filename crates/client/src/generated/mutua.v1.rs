@@ -26,7 +26,7 @@ pub mod session_request {
 /// From a node to its client, on Attach. The first one is an Opened.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SessionReply {
-    #[prost(oneof = "session_reply::Reply", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(oneof = "session_reply::Reply", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub reply: ::core::option::Option<session_reply::Reply>,
 }
 /// Nested message and enum types in `SessionReply`.
@@ -53,6 +53,8 @@ pub mod session_reply {
         Moved(super::Moved),
         #[prost(message, tag = "10")]
         Peers(super::Peers),
+        #[prost(message, tag = "11")]
+        Failed(super::Failed),
     }
 }
 /// Opens a session, or resumes one whose stream has ended.
@@ -127,6 +129,9 @@ pub struct Release {
     pub name: ::prost::alloc::vec::Vec<u8>,
     #[prost(uint64, tag = "2")]
     pub fencing_token: u64,
+    /// Whether no Released is wanted.
+    #[prost(bool, tag = "3")]
+    pub quiet: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Renew {
@@ -234,6 +239,15 @@ pub struct Moved {
     /// Where that node serves clients; empty if it is not known.
     #[prost(string, repeated, tag = "2")]
     pub endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Why the stream ends, where gRPC has no status for it: in frames.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Failed {
+    /// As in gRPC.
+    #[prost(uint32, tag = "1")]
+    pub code: u32,
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
 }
 /// Where the other members serve clients: a session goes on there if this node is lost.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

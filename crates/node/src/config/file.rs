@@ -26,6 +26,7 @@ use super::{
 struct File {
     cluster: String,
     node: Spanned<String>,
+    listen: Option<Spanned<String>>,
     data: Option<String>,
     #[serde(default)]
     insecure: bool,
@@ -202,12 +203,7 @@ impl File {
         let members = self.members.into_iter().map(|member| {
             let member = member.into_inner();
             let role = member.role.map(role).transpose()?;
-            let address = member.address.get_ref();
-            if address.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
-                let problem = ConfigProblem::Address(address.clone());
-                return Err(Located(member.address.span(), problem));
-            }
-            Ok(MemberConfig { name: member.name, address: member.address.into_inner(), role })
+            Ok(MemberConfig { name: member.name, address: address(member.address)?, role })
         });
         let node = self.node.into_inner();
         let data = self.data.unwrap_or_else(|| {
@@ -218,6 +214,7 @@ impl File {
         Ok(Config {
             cluster: self.cluster,
             members: members.collect::<Result<_, _>>()?,
+            listen: self.listen.map(address).transpose()?,
             data: data.into(),
             socket: self.socket,
             access: self.access.into_iter().map(access).collect::<Result<_, _>>()?,
@@ -238,6 +235,14 @@ impl File {
             node,
         })
     }
+}
+
+/// A host and a port.
+fn address(text: Spanned<String>) -> Result<String, Located> {
+    if text.get_ref().rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
+        return Err(Located(text.span(), ConfigProblem::Address(text.into_inner())));
+    }
+    Ok(text.into_inner())
 }
 
 fn role(role: Spanned<String>) -> Result<Role, Located> {

@@ -50,6 +50,9 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
         "Name of the member that runs here."),
     key("", "data", "path", Words("FILE-NODE.data beside the file"), "\"/var/lib/mutua\"",
         "Data directory, which belongs to this node alone."),
+    key("", "listen", "host:port", Words("this member's address"), "\"0.0.0.0:7001\"",
+        "Where this node accepts the others, if a proxy, a router or a container forwards its \
+         address to another one."),
     key("", "insecure", "boolean", Value("false"), "false",
         "Without [tls], accept addresses off this machine: everybody who can reach them can take \
          and release locks."),

@@ -49,6 +49,7 @@ pub(crate) fn config_in(
         socket: None,
         access: Vec::new(),
         insecure: false,
+        listen: None,
         metrics_listen: None,
         audit: None,
         trace: None,

@@ -174,9 +174,9 @@ impl Protocol {
         }
     }
 
-    /// Whether this node exchanges messages with a majority of the voters, itself included.
-    pub fn sees_majority(&self, now: Moment) -> bool {
-        self.view_layer().is_some_and(|layer| layer.sees_majority(now))
+    /// The members that this node has received something from lately.
+    pub fn sees(&self, now: Moment) -> impl Iterator<Item = MemberId> {
+        self.view_layer().into_iter().flat_map(move |layer| layer.sees(now))
     }
 
     /// Takes part in no view from now on: the node stops in order.

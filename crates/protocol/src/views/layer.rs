@@ -71,7 +71,7 @@ pub struct ViewLayer {
 }
 
 impl ViewLayer {
-    /// A node that starts now. `engine` tells whether it runs a consensus engine.
+    /// A node that starts now. `engine` says whether it runs a consensus engine.
     pub fn new(
         now: Moment,
         me: Instance,
@@ -302,7 +302,7 @@ impl ViewLayer {
                     self.on_kept(from, view, &numbers);
                 }
             }
-            Message::Over { view, over } => self.on_over(view, &over),
+            Message::Over { view, over } => self.on_over(from, view, &over),
         }
     }
 
@@ -383,25 +383,21 @@ impl ViewLayer {
         member && self.lease.is_good(now, &self.settings)
     }
 
-    /// When granting stops unless the lease is renewed; the first moment while it has lapsed.
+    /// When granting stops unless the lease is renewed; the first moment while it has lapsed, and
+    /// from when on a later view is known: what was held before is reported to it.
     pub fn grants_until(&self, now: Moment) -> Moment {
         if self.settings.rules.lease == LeaseRules::GrantAfterLapse {
             Moment::NEVER
-        } else if self.lease.is_good(now, &self.settings) {
+        } else if self.begun().is_some() && self.lease.is_good(now, &self.settings) {
             self.lease.stop_at(&self.settings)
         } else {
             Moment::ZERO
         }
     }
 
-    /// Whether this node exchanges messages with a majority of the voters, itself included.
-    pub fn sees_majority(&self, now: Moment) -> bool {
-        let voters = self.state.directory().voters();
-        let seen = self.detector.sees(now, &self.settings);
-        let is_seen = |voter: &&MemberId| {
-            **voter == self.me.member || seen.iter().any(|one| one.member == **voter)
-        };
-        voters.iter().filter(is_seen).count() >= super::majority(voters.len())
+    /// The members that something has arrived from lately.
+    pub fn sees(&self, now: Moment) -> impl Iterator<Item = MemberId> {
+        self.detector.sees(now, &self.settings).into_iter().map(|one| one.member)
     }
 
     /// The number of records that this node keeps.
