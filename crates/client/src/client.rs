@@ -105,6 +105,7 @@ impl Options {
             pid: std::process::id(),
             command,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Default::default()
         };
         let settings = Settings { ttl: LEASE, client, patience: PATIENCE, cluster: None };
         Self { endpoints: endpoints.into_iter().map(Into::into).collect(), settings }

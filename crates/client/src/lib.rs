@@ -176,7 +176,10 @@ pub async fn connect(endpoint: &str) -> Result<Channel, ConnectError> {
         let Some(last) = causes.last() else { return ConnectError::Unreachable(endpoint.into()) };
         let text = format!("{endpoint}: {last}");
         match last.downcast_ref::<io::Error>().map(io::Error::kind) {
-            Some(io::ErrorKind::PermissionDenied) => ConnectError::Denied(text),
+            Some(io::ErrorKind::PermissionDenied) => ConnectError::Denied(format!(
+                "{text}; a node serves its own user and root, and other users by rules in [[access]] \
+                 of its configuration"
+            )),
             _ => ConnectError::Unreachable(text),
         }
     };

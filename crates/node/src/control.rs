@@ -15,6 +15,7 @@ use tokio::{
 
 use crate::{
     identity::ClusterIdentity,
+    strangers::Stranger,
     transport::{Stream, Transport, WriteHalf},
 };
 
@@ -239,10 +240,14 @@ pub(crate) async fn serve(
     answers: &Arc<impl Answers>,
     mut stream: Stream,
     mut bytes: Vec<u8>,
+    stranger: Stranger,
 ) -> Result<(), ControlError> {
     let greeting = timeout(PATIENCE, read_greeting(&mut stream, &mut bytes)).await;
     let greeting = greeting.map_err(|_| ControlError::Silent)??;
     stream.check_member(&greeting.from)?;
+    // Before anything that is long is read. Again at each call: another process may run by then.
+    answers.greet(&greeting)?;
+    drop(stranger);
     let (mut reader, mut writer) = stream.into_split();
     let (mut frames, mut buffer) = (Frames::default(), vec![0; 16 << 10]);
     frames.push(&bytes);

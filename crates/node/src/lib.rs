@@ -46,6 +46,7 @@ mod lock;
 mod network;
 mod refusal_log;
 mod status;
+mod strangers;
 mod timer;
 mod trace;
 mod transport;
@@ -73,8 +74,8 @@ use transport::{Acceptor, Transport};
 
 pub use clock::fence_of;
 pub use config::{
-    CONFIG_KEYS, Config, ConfigError, ConfigKey, ConfigProblem, KeyDefault, LONGEST_LEASE,
-    MemberConfig, VIEW_LEASE,
+    AccessRule, Action, CONFIG_KEYS, ClientPattern, Config, ConfigError, ConfigKey, ConfigProblem,
+    KeyDefault, LONGEST_LEASE, MemberConfig, VIEW_LEASE,
 };
 pub use disk::DiskError;
 pub use error::{AcquireError, StartError};

@@ -179,12 +179,14 @@ fn entry(entry: Entry, node: &str) -> v1::Entry {
             pid: entry.client.pid,
             command: entry.client.command,
             version: entry.client.version,
+            identity: entry.client.identity,
         }),
     }
 }
 
-/// The client of a message, with its texts cut to what lists show.
-pub(super) fn client(client: Option<v1::Client>) -> Client {
+/// The client of a message, with its texts cut to what lists show. Its identity is not the
+/// client's to say.
+pub(super) fn client(client: Option<v1::Client>, identity: String) -> Client {
     let client = client.unwrap_or_default();
     Client {
         owner: short(client.owner, 256),
@@ -192,6 +194,7 @@ pub(super) fn client(client: Option<v1::Client>) -> Client {
         pid: client.pid,
         command: short(client.command, 1000),
         version: short(client.version, 256),
+        identity,
     }
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use mutua_node::{MemberStatus, NodeStatus};
-use tonic::{Request, Response, Status, transport::server::UdsConnectInfo};
+use tonic::{Request, Response, Status};
 
-use super::Service;
+use super::{Service, caller::Caller};
 use crate::proto::v1::{self, control_server::Control};
 
 /// Mutua's control service, over one server's state.
@@ -27,9 +27,13 @@ impl Control for ControlService {
         &self,
         request: Request<v1::StopRequest>,
     ) -> Result<Response<v1::StopResponse>, Status> {
-        // The socket belongs to the node's user; a TCP port is open to all users of the host.
-        if request.extensions().get::<UdsConnectInfo>().is_none() {
+        let caller = Caller::of(&request);
+        if !caller.is_local() {
             let text = "a node is stopped through its Unix socket only";
+            return Err(Status::permission_denied(text));
+        }
+        if !self.0.access.is_admin(&caller) {
+            let text = "only the node's user and root may stop it";
             return Err(Status::permission_denied(text));
         }
         self.0.stop.notify_one();

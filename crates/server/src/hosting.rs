@@ -4,13 +4,14 @@
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use mutua_client::proto::v1::{self, peer_query::Query, peer_reply::Reply};
-use mutua_node::{FencingToken, Guard, HoldId, Served, ServedClient};
+use mutua_node::{Action, FencingToken, Guard, HoldId, Served, ServedClient};
 use prost::Message;
 use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::{
     Core, Options, Service,
+    caller::Caller,
     clients::{client, millis},
     node_requests::NodeRequest,
 };
@@ -65,6 +66,11 @@ impl Endpoints {
             }
         }
         endpoints
+    }
+
+    /// The node's host.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
     }
 
     /// The endpoints for a client on this host.
@@ -176,6 +182,7 @@ fn recorded(opening: &Opening, key: Option<v1::RecordedKey>) -> ServedClient {
             pid: client.pid,
             command: client.command.clone(),
             version: client.version.clone(),
+            identity: client.identity.clone(),
         }),
         supervised: opening.supervised,
         lease: opening.lease,
@@ -187,10 +194,12 @@ fn recorded(opening: &Opening, key: Option<v1::RecordedKey>) -> ServedClient {
 
 fn opening(served: &ServedClient) -> Opening {
     let value = v1::Recorded::decode(&*served.value).unwrap_or_default();
+    // A member has recorded it.
+    let identity = value.client.as_ref().map(|client| client.identity.clone());
     Opening {
         id: served.session.cast_signed(),
         ttl: served.ttl,
-        client: client(value.client),
+        client: client(value.client, identity.unwrap_or_default()),
         supervised: value.supervised,
         lease: value.lease,
     }
@@ -199,11 +208,15 @@ fn opening(served: &ServedClient) -> Opening {
 /// Sessions.
 impl Service {
     /// Whether this node may go on serving the session of an `Open`. If not, the answer to send.
-    pub(crate) async fn elsewhere(self: &Arc<Self>, open: &v1::Open) -> Option<Answer> {
+    pub(crate) async fn elsewhere(
+        self: &Arc<Self>,
+        open: &v1::Open,
+        caller: &Caller,
+    ) -> Option<Answer> {
         if open.session == 0 || !self.handle.is_replicated() {
             return None;
         }
-        match self.locate(open).await {
+        match self.locate(open, caller).await {
             Located::Here => None,
             Located::At(node) => {
                 let host = open.client.as_ref().map(|client| client.host.as_str());
@@ -214,7 +227,7 @@ impl Service {
         }
     }
 
-    async fn locate(self: &Arc<Self>, open: &v1::Open) -> Located {
+    async fn locate(self: &Arc<Self>, open: &v1::Open, caller: &Caller) -> Located {
         let session = SessionId(open.session);
         if !self.handle.may_renew() {
             return Located::Unknown;
@@ -236,7 +249,7 @@ impl Service {
             }
         }
         if keeps || (!settled && !open.reclaims.is_empty()) {
-            self.claim(open);
+            self.claim(open, caller);
             return Located::Unknown;
         }
         Located::Here
@@ -244,16 +257,17 @@ impl Service {
 
     /// A client whose node is gone, and no other serves it yet: if all records are lost, its word
     /// counts.
-    fn claim(&self, open: &v1::Open) {
+    fn claim(&self, open: &v1::Open, caller: &Caller) {
         let opening = Opening {
             id: open.session,
             ttl: Duration::from_millis(open.ttl_ms),
-            client: client(open.client.clone()),
+            client: client(open.client.clone(), caller.identity().to_string()),
             supervised: open.supervised,
             lease: false,
         };
         for v1::Reclaim { name, fencing_token } in &open.reclaims {
-            if name.len() <= mutua_node::MAX_NAME {
+            let allowed = self.access.check(caller, Action::Acquire, name).is_ok();
+            if name.len() <= mutua_node::MAX_NAME && allowed {
                 self.handle.claim(name, *fencing_token, recorded(&opening, None));
             }
         }
@@ -281,7 +295,9 @@ impl Service {
             let Some((ttl, left)) = leases.time_to_live(now, session) else {
                 return v1::LeaseReply::default();
             };
-            if leases.is_lease(session) != call.lease {
+            let owner = leases.client_of(session).map(|client| client.identity.as_str());
+            let is_own = call.identity.is_none() || call.identity.as_deref() == owner;
+            if leases.is_lease(session) != call.lease || !is_own {
                 return v1::LeaseReply::default();
             }
             let held = leases.held(session).iter().map(|name| name.to_vec()).collect();

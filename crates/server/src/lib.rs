@@ -8,8 +8,11 @@
 //! rest connects it to the node, the clock and the clients, on tokio. One mutex guards the state;
 //! it is never held across an await, and a free lock is granted within one call.
 
+mod access;
 mod audit;
+mod caller;
 mod clients;
+mod connection;
 mod control;
 mod etcd;
 mod etcd_status;
@@ -18,6 +21,7 @@ mod framed;
 #[cfg(test)]
 mod harness;
 mod hosting;
+mod incoming;
 mod lease_record;
 mod leases;
 mod listen;
@@ -30,7 +34,6 @@ mod process;
 mod recipes;
 mod reload;
 mod session_stream;
-mod tls_listener;
 
 pub use leases::LONGEST_LEASE;
 pub use listen::{Options, ServeError, serve};
@@ -63,6 +66,9 @@ pub(crate) struct Service {
     members: Vec<String>,
     /// The clients that its locks exclude.
     scope: Scope,
+    /// What clients may do.
+    access: access::Access,
+    users: caller::Users,
     /// Where this node serves clients.
     endpoints: hosting::Endpoints,
     /// Wakes the timer's task, which then reads the next deadline again.
@@ -114,7 +120,7 @@ enum Waiter {
     /// A call.
     Call { caller: oneshot::Sender<Outcome>, name: Name },
     /// A client's stream, on which the request has this number.
-    Client { id: u64, session: SessionId, name: Name },
+    Client { id: u64, session: SessionId, name: Name, sees_holder: bool },
     /// A key of etcd's recipes, and the call that creates it, if it still waits for the outcome.
     Key { key: Vec<u8>, name: Name, caller: oneshot::Sender<Outcome> },
 }
@@ -223,7 +229,10 @@ impl Service {
                 // The call may have answered already that the key waits.
                 let _ = caller.send(outcome);
             }
-            Some(Waiter::Client { id, session, name }) => {
+            Some(Waiter::Client { id, session, name, sees_holder: false }) => {
+                core.send_outcome(now, (id, session), &name, outcome, None);
+            }
+            Some(Waiter::Client { id, session, name, sees_holder: true }) => {
                 let holder = self.holder_here(core, now, &name);
                 let denied = matches!(outcome, Outcome::Busy | Outcome::TimedOut);
                 let quarantined = core.quarantined(now).is_some();

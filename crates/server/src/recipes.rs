@@ -18,6 +18,7 @@ mod calls;
 mod election;
 mod following;
 mod kv_service;
+mod permission;
 mod probe;
 pub(crate) mod shape;
 #[cfg(test)]

@@ -27,9 +27,9 @@ const END: &str = "<!-- end -->";
 const SIDE_BY_SIDE: &str = "docs/side-by-side/table.md";
 
 /// The commands whose helps list exit codes.
-const COMMANDS: [&str; 14] = [
-    "lock", "ls", "show", "watch", "verify", "break", "node", "cluster", "status", "simulate",
-    "compare", "choose", "check", "replay",
+const COMMANDS: [&str; 15] = [
+    "lock", "ls", "show", "watch", "verify", "break", "node", "cluster", "status", "top",
+    "simulate", "compare", "choose", "check", "replay",
 ];
 
 /// A document that is not up to date, and its new text.

@@ -31,6 +31,9 @@ pub enum AcquireError {
     /// The name or the request is invalid; repeating it does not help.
     #[error("the node refused the request: {0}")]
     Invalid(String),
+    /// A rule of the node refuses it to this client; the text names the rule.
+    #[error("{0}")]
+    Denied(String),
     /// The client was closed, or the runtime that it ran on has ended.
     #[error("the client is closed")]
     Closed,

@@ -92,6 +92,9 @@ pub struct Client {
     pub command: ::prost::alloc::string::String,
     #[prost(string, tag = "5")]
     pub version: ::prost::alloc::string::String,
+    /// The client as its node knows it: user:NAME, cert:NAME or empty. What a client sends is ignored.
+    #[prost(string, tag = "6")]
+    pub identity: ::prost::alloc::string::String,
 }
 /// A lock that a client held when its node crashed, and its fencing token.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -488,6 +491,9 @@ pub struct LeaseCall {
     /// The lock to release.
     #[prost(bytes = "vec", tag = "4")]
     pub name: ::prost::alloc::vec::Vec<u8>,
+    /// Only if the session's client has this identity. Absent: any.
+    #[prost(string, optional, tag = "5")]
+    pub identity: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Nested message and enum types in `LeaseCall`.
 pub mod lease_call {
@@ -563,6 +569,9 @@ pub struct RecipeCall {
     /// Whether the revision of a key that is created becomes its fencing token when it is granted.
     #[prost(bool, tag = "4")]
     pub restamped: bool,
+    /// Only if the client of the lease or the key has this identity. Absent: any.
+    #[prost(string, optional, tag = "5")]
+    pub identity: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Nested message and enum types in `RecipeCall`.
 pub mod recipe_call {
@@ -786,6 +795,8 @@ pub enum Reason {
     Unavailable = 3,
     /// The name or the request is invalid.
     Invalid = 4,
+    /// The client may not do this; the text names the rule.
+    Denied = 5,
 }
 impl Reason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -799,6 +810,7 @@ impl Reason {
             Self::Timeout => "TIMEOUT",
             Self::Unavailable => "UNAVAILABLE",
             Self::Invalid => "INVALID",
+            Self::Denied => "DENIED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -809,6 +821,7 @@ impl Reason {
             "TIMEOUT" => Some(Self::Timeout),
             "UNAVAILABLE" => Some(Self::Unavailable),
             "INVALID" => Some(Self::Invalid),
+            "DENIED" => Some(Self::Denied),
             _ => None,
         }
     }

@@ -46,6 +46,8 @@ pub(crate) fn config_in(
         view_lease: mutua_node::VIEW_LEASE,
         longest_lease: mutua_node::LONGEST_LEASE,
         tls: None,
+        socket: None,
+        access: Vec::new(),
         insecure: false,
         listen: None,
         metrics_listen: None,

@@ -74,6 +74,8 @@ pub(super) struct Layered {
     pub(super) report_due: bool,
     /// Clocks start above this in the next view: its epoch is above the present view's.
     later: Time,
+    /// The members of the view that was decided last, as it was logged.
+    pub(super) logged: Vec<Member>,
     /// Locks that clients of lost nodes have reclaimed at this node, until the next view begins.
     pub(super) claims: BTreeMap<Vec<u8>, Claim>,
 }
@@ -95,6 +97,7 @@ impl Layered {
             heartbeat: settings.heartbeat,
             wake: Moment::NEVER,
             report_due: false,
+            logged: Vec::new(),
             later: Time::ZERO,
             claims: BTreeMap::new(),
         }))

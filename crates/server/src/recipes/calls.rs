@@ -39,24 +39,29 @@ impl From<ShapeError> for Status {
     }
 }
 
+/// How a call is made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct By {
+    /// The identity that the client of a lease or key must have; `None`: any.
+    pub(crate) identity: Option<String>,
+    /// Whether the fencing token becomes the revision of a key's creation.
+    pub(crate) restamped: bool,
+}
+
 /// The calls, wherever they are done.
 impl Service {
-    pub(crate) async fn txn(self: &Arc<Self>, request: TxnRequest) -> Result<TxnResponse, Status> {
-        self.txn_of(request, false).await
-    }
-
-    /// A transaction; with `restamped` the fencing token becomes the revision of a key's creation.
-    pub(crate) async fn txn_of(
+    pub(crate) async fn txn(
         self: &Arc<Self>,
         request: TxnRequest,
-        restamped: bool,
+        by: By,
     ) -> Result<TxnResponse, Status> {
         let transaction = shape::transaction(&request)?;
-        if let Some(done) = self.txn_here(&transaction, restamped).await {
+        if let Some(done) = self.txn_here(&transaction, &by).await {
             return done;
         }
-        let call = recipe_call(Kind::Txn, &request);
-        if let Some(done) = self.done_elsewhere(v1::RecipeCall { restamped, ..call }).await? {
+        let By { identity, restamped } = by;
+        let call = v1::RecipeCall { restamped, identity, ..recipe_call(Kind::Txn, &request) };
+        if let Some(done) = self.done_elsewhere(call).await? {
             return done;
         }
         match transaction {
@@ -79,12 +84,14 @@ impl Service {
     pub(crate) async fn delete_range(
         self: &Arc<Self>,
         request: DeleteRangeRequest,
+        by: By,
     ) -> Result<DeleteRangeResponse, Status> {
         let key = shape::delete(&request)?;
-        if let Some(done) = self.delete_here(&key) {
+        if let Some(done) = self.delete_here(&key, &by) {
             return done;
         }
-        let call = recipe_call(Kind::DeleteRange, &request);
+        let identity = by.identity;
+        let call = v1::RecipeCall { identity, ..recipe_call(Kind::DeleteRange, &request) };
         if let Some(done) = self.done_elsewhere(call).await? {
             return done;
         }
@@ -135,13 +142,12 @@ impl Service {
             }
         }
         let (kind, body) = (call.kind(), &*call.request);
+        let by = By { identity: call.identity.clone(), restamped: call.restamped };
         match kind {
             Kind::Txn => {
                 let shaped = TxnRequest::decode(body).ok().map(|one| shape::transaction(&one));
                 match shaped {
-                    Some(Ok(transaction)) => {
-                        reply(self.txn_here(&transaction, call.restamped).await)
-                    }
+                    Some(Ok(transaction)) => reply(self.txn_here(&transaction, &by).await),
                     _ => v1::RecipeReply::default(),
                 }
             }
@@ -155,7 +161,7 @@ impl Service {
             Kind::DeleteRange => {
                 let shaped = DeleteRangeRequest::decode(body).ok().map(|one| shape::delete(&one));
                 match shaped {
-                    Some(Ok(key)) => reply(self.delete_here(&key)),
+                    Some(Ok(key)) => reply(self.delete_here(&key, &by)),
                     _ => v1::RecipeReply::default(),
                 }
             }

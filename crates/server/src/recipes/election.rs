@@ -3,20 +3,23 @@
 
 use std::{pin::Pin, sync::Arc};
 
+use mutua_node::Action;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::{Stream, wrappers::UnboundedReceiverStream};
 use tonic::{Request, Response, Status};
 
 use super::{
     AHEAD,
+    calls::By,
     following::Follower,
     shape::{Target, Watch},
 };
 use crate::{
     Service,
-    etcd::{Etcd, key, peer, refusal},
+    caller::Caller,
+    etcd::{Etcd, client, key, refusal},
     etcd_status::until_deadline,
-    leases::{Client, Outcome, SessionId},
+    leases::{Outcome, SessionId},
     proto::{
         etcdserverpb::{
             Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
@@ -62,6 +65,7 @@ pub(crate) struct Elected {
 struct Candidate {
     service: Arc<Service>,
     key: Vec<u8>,
+    by: By,
     elected: bool,
 }
 
@@ -72,8 +76,8 @@ impl Drop for Candidate {
                 key: std::mem::take(&mut self.key),
                 ..DeleteRangeRequest::default()
             };
-            let service = Arc::clone(&self.service);
-            tokio::spawn(async move { drop(service.delete_range(request).await) });
+            let (service, by) = (Arc::clone(&self.service), std::mem::take(&mut self.by));
+            tokio::spawn(async move { drop(service.delete_range(request, by).await) });
         }
     }
 }
@@ -111,18 +115,23 @@ impl Service {
         name: &[u8],
         lease: SessionId,
         value: Option<Vec<u8>>,
+        by: By,
     ) -> Result<Elected, Status> {
         let key = key(name, lease);
         let wanted = value.clone().unwrap_or_default();
         let create = change(&key, 0, put(&key, wanted, lease.0));
-        let is_new = self.create_by_key(create, &key).await?;
-        let mut candidate =
-            Candidate { service: Arc::clone(self), key: key.clone(), elected: !is_new };
+        let is_new = self.create_by_key(create, &key, by.clone()).await?;
+        let mut candidate = Candidate {
+            service: Arc::clone(self),
+            key: key.clone(),
+            by: by.clone(),
+            elected: !is_new,
+        };
         let elected = self.until_granted(&key).await?;
         candidate.elected = true;
         if let Some(value) = value.filter(|value| *value != elected.kv.value) {
             let proclaim = change(&key, elected.kv.create_revision, put(&key, value, lease.0));
-            self.txn(proclaim).await?;
+            self.txn(proclaim, by).await?;
         }
         Ok(elected)
     }
@@ -133,13 +142,15 @@ impl Service {
         self: &Arc<Self>,
         create: TxnRequest,
         key: &[u8],
+        by: By,
     ) -> Result<bool, Status> {
         let (caller, created) = oneshot::channel();
         let (service, key) = (Arc::clone(self), key.to_vec());
         tokio::spawn(async move {
-            let result = service.txn_of(create, true).await.map(|response| response.succeeded);
+            let created = service.txn(create, By { restamped: true, ..by.clone() }).await;
+            let result = created.map(|response| response.succeeded);
             if let Err(Ok(true)) = caller.send(result) {
-                drop(Candidate { service, key, elected: false });
+                drop(Candidate { service, key, by, elected: false });
             }
         });
         created.await.map_err(|_| Status::unavailable("the node is stopping"))?
@@ -171,14 +182,15 @@ impl Election for Etcd {
         &self,
         request: Request<CampaignRequest>,
     ) -> Result<Response<CampaignResponse>, Status> {
-        let client = Client { host: peer(&request), ..Client::default() };
+        let caller = Caller::of(&request);
         let metadata = request.metadata().clone();
         let CampaignRequest { name, lease, value } = request.into_inner();
+        self.0.access.check(&caller, Action::Acquire, &name)?;
         let lease = match lease {
-            0 => self.0.private_lease(client)?,
+            0 => self.0.private_lease(client(&caller))?,
             lease => SessionId(lease),
         };
-        let elected = self.0.acquire_by_key(&name, lease, Some(value));
+        let elected = self.0.acquire_by_key(&name, lease, Some(value), self.0.by(&caller));
         let Elected { kv, fencing_token } = until_deadline(&metadata, elected).await?;
         let leader = LeaderKey { name, key: kv.key, rev: kv.create_revision, lease: lease.0 };
         let header = self.0.header(fencing_token.cast_unsigned());
@@ -189,9 +201,10 @@ impl Election for Etcd {
         &self,
         request: Request<ProclaimRequest>,
     ) -> Result<Response<ProclaimResponse>, Status> {
+        let by = self.0.by(&Caller::of(&request));
         let ProclaimRequest { leader, value } = request.into_inner();
         let LeaderKey { key, rev, lease, .. } = leader.ok_or_else(missing)?;
-        let response = self.0.txn(change(&key, rev.max(1), put(&key, value, lease))).await?;
+        let response = self.0.txn(change(&key, rev.max(1), put(&key, value, lease)), by).await?;
         match response.succeeded {
             true => Ok(Response::new(ProclaimResponse { header: response.header })),
             false => Err(Status::unknown("election: not leader")),
@@ -202,7 +215,9 @@ impl Election for Etcd {
         &self,
         request: Request<LeaderRequest>,
     ) -> Result<Response<LeaderResponse>, Status> {
-        let leader = self.0.leader(&request.into_inner().name).await?;
+        let (caller, LeaderRequest { name }) = (Caller::of(&request), request.into_inner());
+        self.0.access.check_reading(&caller, &name)?;
+        let leader = self.0.leader(&name).await?;
         leader.map(Response::new).ok_or_else(|| Status::unknown("election: no leader"))
     }
 
@@ -212,7 +227,8 @@ impl Election for Etcd {
         &self,
         request: Request<LeaderRequest>,
     ) -> Result<Response<Self::ObserveStream>, Status> {
-        let name = request.into_inner().name;
+        let (caller, LeaderRequest { name }) = (Caller::of(&request), request.into_inner());
+        self.0.access.check_reading(&caller, &name)?;
         let service = Arc::clone(&self.0);
         let (replies, stream) = mpsc::unbounded_channel();
         tokio::spawn(async move {
@@ -240,10 +256,11 @@ impl Election for Etcd {
         &self,
         request: Request<ResignRequest>,
     ) -> Result<Response<ResignResponse>, Status> {
+        let by = self.0.by(&Caller::of(&request));
         let LeaderKey { key, rev, .. } = request.into_inner().leader.ok_or_else(missing)?;
         let delete = DeleteRangeRequest { key: key.clone(), ..DeleteRangeRequest::default() };
         let delete = request_op::Request::RequestDeleteRange(delete);
-        let response = self.0.txn(change(&key, rev.max(1), delete)).await?;
+        let response = self.0.txn(change(&key, rev.max(1), delete), by).await?;
         Ok(Response::new(ResignResponse { header: response.header }))
     }
 }

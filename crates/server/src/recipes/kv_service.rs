@@ -4,6 +4,7 @@ use tonic::{Request, Response, Status};
 
 use super::shape::ShapeError;
 use crate::{
+    caller::Caller,
     etcd::Etcd,
     proto::etcdserverpb::{
         DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, RangeRequest,
@@ -17,7 +18,9 @@ impl Kv for Etcd {
         &self,
         request: Request<RangeRequest>,
     ) -> Result<Response<RangeResponse>, Status> {
-        self.0.range(request.into_inner()).await.map(Response::new)
+        let (caller, request) = (Caller::of(&request), request.into_inner());
+        self.0.check_range(&caller, &request)?;
+        self.0.range(request).await.map(Response::new)
     }
 
     async fn put(&self, _: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
@@ -28,10 +31,13 @@ impl Kv for Etcd {
         &self,
         request: Request<DeleteRangeRequest>,
     ) -> Result<Response<DeleteRangeResponse>, Status> {
-        self.0.delete_range(request.into_inner()).await.map(Response::new)
+        let by = self.0.by(&Caller::of(&request));
+        self.0.delete_range(request.into_inner(), by).await.map(Response::new)
     }
 
     async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
-        self.0.txn(request.into_inner()).await.map(Response::new)
+        let (caller, request) = (Caller::of(&request), request.into_inner());
+        self.0.check_txn(&caller, &request)?;
+        self.0.txn(request, self.0.by(&caller)).await.map(Response::new)
     }
 }

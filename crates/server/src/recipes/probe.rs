@@ -86,7 +86,7 @@ impl Service {
         let opened = self.call(|core, now| core.leases.open(now, opening));
         let (id, _) = opened.map_err(|error| Status::internal(error.to_string()))?;
         let session = Session { service: Arc::clone(self), id };
-        let acquired = self.acquire(id, name, |_| WaitLimit::Never);
+        let acquired = self.acquire_own(id, name, |_| WaitLimit::Never);
         tokio::pin!(acquired);
         let mut renewal = tokio::time::interval(LEASE / 3);
         loop {

@@ -7,7 +7,7 @@ use tonic::Status;
 
 use super::{
     AHEAD, Entry, State, bare_name,
-    calls::Here,
+    calls::{By, Here},
     next_revision, queue_of,
     shape::{Change, Condition, Read, Transaction},
 };
@@ -31,24 +31,36 @@ impl Service {
     pub(super) async fn txn_here(
         self: &Arc<Self>,
         transaction: &Transaction,
-        restamped: bool,
+        by: &By,
     ) -> Here<TxnResponse> {
         match transaction {
             Transaction::Create { key, value, lease, then, otherwise } => {
                 let lease = SessionId(*lease);
-                if !self.lock().leases.is_lease(lease) {
+                let is_own = {
+                    let core = self.lock();
+                    core.leases.is_lease(lease) && core.is_own(lease, by)
+                };
+                if !is_own {
                     let zero = "a lock needs a lease: put the key with the number of one";
                     return (lease.0 == 0).then(|| Err(Status::invalid_argument(zero)));
                 }
-                let created = self.create(key, value.clone(), lease, restamped).await;
+                let created = self.create(key, value.clone(), lease, by.restamped).await;
                 Some(match created {
                     Ok(created) => self.created(created, key, then, otherwise).await,
                     Err(error) => Err(error),
                 })
             }
             Transaction::Change { key, condition, change, otherwise } => {
-                let changed = self.call(|core, now| self.change(core, now, key, condition, change));
-                let (succeeded, revision) = changed?;
+                let changed = self.call(|core, now| {
+                    if *change != Change::Keep && !core.may_change(now, key, by) {
+                        return Some(Err(not_own(key)));
+                    }
+                    self.change(core, now, key, condition, change).map(Ok)
+                });
+                let (succeeded, revision) = match changed? {
+                    Ok(changed) => changed,
+                    Err(error) => return Some(Err(error)),
+                };
                 let header = self.header(revision);
                 if !succeeded {
                     let responses = self.read_all(otherwise, None).await;
@@ -264,9 +276,12 @@ impl Service {
         Some((true, core.revision))
     }
 
-    pub(super) fn delete_here(self: &Arc<Self>, key: &[u8]) -> Here<DeleteRangeResponse> {
+    pub(super) fn delete_here(self: &Arc<Self>, key: &[u8], by: &By) -> Here<DeleteRangeResponse> {
         self.call(|core, now| {
             core.key_here(now, key).filter(|_| !key.ends_with(AHEAD))?;
+            if !core.may_change(now, key, by) {
+                return Some(Err(not_own(key)));
+            }
             self.remove(core, now, key);
             let header = self.header(core.revision);
             Some(Ok(DeleteRangeResponse { header, deleted: 1, prev_kvs: Vec::new() }))
@@ -295,6 +310,30 @@ impl Service {
             core.leases.release(now, &name, token);
         }
     }
+}
+
+impl Core {
+    /// Whether a session's client has the identity that a call needs.
+    fn is_own(&self, session: SessionId, by: &By) -> bool {
+        let owner = self.leases.client_of(session).map(|client| &client.identity);
+        by.identity.is_none() || by.identity.as_ref() == owner
+    }
+
+    /// Whether a call may change a key: only the client of its lease may, and admins.
+    fn may_change(&self, now: Moment, key: &[u8], by: &By) -> bool {
+        let session = match self.recipes.get(key) {
+            Some(entry) => Some(entry.lease),
+            None => crate::etcd::parse_key(key)
+                .and_then(|(name, _)| self.leases.holder(now, name))
+                .map(|holder| holder.session),
+        };
+        session.is_none_or(|session| self.is_own(session, by))
+    }
+}
+
+fn not_own(key: &[u8]) -> Status {
+    let key = key.escape_ascii();
+    Status::permission_denied(format!("the key `{key}` is another client's"))
 }
 
 /// The result of creating a key.

@@ -8,10 +8,11 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     following::Follower,
-    shape::{self, ShapeError, Watch as Shape},
+    shape::{self, Watch as Shape},
 };
 use crate::{
     Service,
+    caller::Caller,
     etcd::Etcd,
     proto::etcdserverpb::{
         WatchCreateRequest, WatchRequest, WatchResponse, watch_request::RequestUnion,
@@ -31,6 +32,7 @@ impl Watch for Etcd {
     ) -> Result<Response<Self::WatchStream>, Status> {
         let (replies, stream) = mpsc::unbounded_channel();
         let watches = Watches {
+            caller: Caller::of(&request),
             service: Arc::clone(&self.0),
             replies,
             tasks: JoinSet::new(),
@@ -44,6 +46,7 @@ impl Watch for Etcd {
 
 /// The watches of one stream.
 struct Watches {
+    caller: Caller,
     service: Arc<Service>,
     replies: Replies,
     tasks: JoinSet<()>,
@@ -79,20 +82,14 @@ impl Watches {
             id => id,
         };
         self.next = self.next.max(id) + 1;
-        let watch = match shape::watch(request) {
-            Ok(watch) if !self.open.contains_key(&id) => watch,
-            refused => {
-                let reason = match refused {
-                    Err(error @ (ShapeError::NoKey | ShapeError::Unsupported(_))) => {
-                        error.to_string()
-                    }
-                    Ok(_) => "a watch with this number exists on the stream".to_owned(),
-                };
+        let watch = match self.acceptable(request, id) {
+            Ok(watch) => watch,
+            Err(reason) => {
                 self.send(WatchResponse {
                     watch_id: id,
                     created: true,
                     canceled: true,
-                    cancel_reason: reason,
+                    cancel_reason: reason.message().to_owned(),
                     ..WatchResponse::default()
                 });
                 return;
@@ -101,6 +98,16 @@ impl Watches {
         self.send(WatchResponse { watch_id: id, created: true, ..WatchResponse::default() });
         let follow = follow(Arc::clone(&self.service), watch, id, self.replies.clone());
         self.open.insert(id, self.tasks.spawn(follow));
+    }
+
+    fn acceptable(&self, request: &WatchCreateRequest, id: i64) -> Result<Shape, Status> {
+        let watch = shape::watch(request)?;
+        self.service.check_target(&self.caller, &watch.target)?;
+        if self.open.contains_key(&id) {
+            let exists = "a watch with this number exists on the stream";
+            return Err(Status::invalid_argument(exists));
+        }
+        Ok(watch)
     }
 
     fn cancel(&mut self, id: i64) {

@@ -175,6 +175,7 @@ fn error(refused: v1::Refused) -> AcquireError {
         v1::Reason::Busy => AcquireError::Busy { holder: holder() },
         v1::Reason::Timeout => AcquireError::TimedOut { holder: holder() },
         v1::Reason::Invalid => AcquireError::Invalid(text),
+        v1::Reason::Denied => AcquireError::Denied(text),
         v1::Reason::Unavailable | v1::Reason::Unknown => AcquireError::Unavailable(text),
     }
 }
