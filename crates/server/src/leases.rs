@@ -178,7 +178,8 @@ enum Timer {
     Lease(SessionId),
     /// A wait has reached its limit.
     WaitLimit(WaitId),
-    /// The lease of a broken grant may have expired.
+    /// The lease of a broken grant may have expired, or that of a hold that was taken over and that
+    /// its client has not named.
     Broken(Name),
     /// The quarantine is over.
     Quarantine,

@@ -27,6 +27,16 @@ pub(crate) struct Served {
     expires: Moment,
     /// The token, once the client may know of it.
     token: Option<u64>,
+    /// Of a hold that was taken over, until the client names its token: when it ends. A client that
+    /// does not name it may never have held the lock, and others may have held it since.
+    unnamed: Option<Moment>,
+}
+
+impl Served {
+    /// When its session or its hold ends, if nothing is renewed and named.
+    fn ends(&self) -> Moment {
+        self.unnamed.map_or(self.expires, |until| until.min(self.expires))
+    }
 }
 
 /// A client.
@@ -180,18 +190,18 @@ impl World {
         match word {
             Word::Acquire { session, name, ttl, sent } => {
                 self.acquire_for(slot, client, session, name, ttl);
-                self.renew(slot, session, sent);
+                self.renew(slot, session, None, sent);
             }
             Word::Renew { session, held, ttl, sent } => {
-                if let Some((name, token)) = held.filter(|_| !self.renew(slot, session, sent)) {
+                let named = held.map(|(_, token)| token);
+                let known = self.renew(slot, session, named, sent);
+                if let Some((name, token)) = held.filter(|_| !known) {
                     let value = (client as u64).to_le_bytes().to_vec();
                     let client = views::Client { session, ttl, value };
                     let token = FencingToken(Time::from_number(token));
                     self.call(slot, |protocol, now| {
                         protocol.claim(now, &Self::name(name), token, client);
                     });
-                } else if held.is_none() {
-                    self.renew(slot, session, sent);
                 }
             }
             Word::Release { session } => {
@@ -221,7 +231,7 @@ impl World {
         let protocol = self.nodes[slot].layer.as_mut().expect("up");
         let answer = protocol.acquire(now, lock, None);
         let (Answer::Granted { ticket, .. } | Answer::Waiting { ticket }) = answer else { return };
-        let served = Served { client, session, name, ttl, expires, token: None };
+        let served = Served { client, session, name, ttl, expires, token: None, unnamed: None };
         self.nodes[slot].served.insert(ticket, served);
         if matches!(answer, Answer::Granted { .. }) {
             self.record(slot, ticket);
@@ -239,6 +249,8 @@ impl World {
         let now = self.local(slot);
         let protocol = self.nodes[slot].layer.as_mut().expect("up");
         assert!(protocol.record(now, lock, ticket, client), "it was granted just now");
+        let Served { client, name, .. } = served;
+        self.note(|| format!("{slot} records {name} for external {client}"));
     }
 
     pub(crate) fn on_recorded(&mut self, slot: usize, ticket: Ticket) {
@@ -253,6 +265,8 @@ impl World {
         if served.expires <= now {
             return;
         }
+        let Served { client, name, .. } = served;
+        self.note(|| format!("{slot} has recorded {name} for external {client} with {token:?}"));
         self.nodes[slot].served.get_mut(&ticket).expect("just seen").token = token;
         self.note_expiry(slot, served.ttl, served.expires);
         // It counts from nothing: only a renewal makes it longer.
@@ -277,13 +291,15 @@ impl World {
         self.note(|| format!("{slot} holds {name} for external {number}"));
         let expires = self.local(slot).after(self.settings.on_any_clock(ttl));
         self.note_expiry(slot, ttl, expires);
-        let served = Served { client: number, session, name, ttl, expires, token: Some(token) };
+        let (token, unnamed) = (Some(token), Some(expires));
+        let served = Served { client: number, session, name, ttl, expires, token, unnamed };
         self.nodes[slot].served.insert(ticket, served);
         self.expire_later(slot, ticket);
     }
 
-    /// Renews a session that is known here, if this node may; returns whether it is known.
-    fn renew(&mut self, slot: usize, session: u64, sent: u64) -> bool {
+    /// Renews a session that is known here, if this node may; returns whether it is known. A hold
+    /// that was taken over is confirmed to a client that names its token, and reported to no other.
+    fn renew(&mut self, slot: usize, session: u64, named: Option<u64>, sent: u64) -> bool {
         let now = self.local(slot);
         let node = &mut self.nodes[slot];
         let may = node.layer.as_ref().is_some_and(|protocol| protocol.may_renew(now));
@@ -291,9 +307,11 @@ impl World {
         let Some(served) = known.filter(|one| now < one.expires) else { return false };
         if may {
             served.expires = now.after(self.settings.on_any_clock(served.ttl));
-            let (client, token, expires) = (served.client, served.token, served.expires);
-            let ttl = served.ttl;
-            if token.is_some() {
+            let names_it = named.is_some() && named == served.token;
+            served.unnamed.take_if(|until| names_it && now < *until);
+            let token = served.token.filter(|_| served.unnamed.is_none());
+            let (client, expires, ttl) = (served.client, served.expires, served.ttl);
+            if served.token.is_some() {
                 self.note_expiry(slot, ttl, expires);
             }
             self.send_to_client(client, Word::Renewed { session, token, sent });
@@ -310,7 +328,7 @@ impl World {
 
     fn expire_later(&mut self, slot: usize, ticket: Ticket) {
         let Some(served) = self.nodes[slot].served.get(&ticket) else { return };
-        let at = self.real(slot, served.expires);
+        let at = self.real(slot, served.ends());
         let incarnation = self.nodes[slot].incarnation;
         self.at(at, Event::Expire { slot, incarnation, ticket });
     }
@@ -319,6 +337,12 @@ impl World {
         let now = self.local(slot);
         match self.nodes[slot].served.get(&ticket) {
             Some(served) if served.expires <= now => self.end_session(slot, ticket),
+            Some(served) if served.ends() <= now => {
+                // The client waits: it has renewed its session, and never named a token.
+                let Served { client, session, name, ttl, .. } = *served;
+                self.end_session(slot, ticket);
+                self.acquire_for(slot, client, session, name, ttl);
+            }
             Some(_) => self.expire_later(slot, ticket),
             None => {}
         }
@@ -336,6 +360,8 @@ impl World {
         let served = self.nodes[slot].served[&ticket].clone();
         let lock = self.nodes[slot].locks[served.name];
         self.nodes[slot].served.remove(&ticket);
+        let Served { client, name, token, .. } = served;
+        self.note(|| format!("{slot} loses {name} of external {client}, informed of {token:?}"));
         let now = self.local(slot);
         let protocol = self.nodes[slot].layer.as_mut().expect("up");
         protocol.cancel(now, lock, ticket);

@@ -4,6 +4,12 @@
 //! Where holds are recorded, a grant of the node goes to a waiter in two steps: the hold is
 //! recorded in the name of the waiter's session, and then the waiter is informed. A waiter that
 //! gives up in between leaves the grant to the next one.
+//!
+//! A client whose hold is taken over may never have been informed of it: its node may have lost the
+//! grant while it was being recorded, others may have been granted the lock since, and the record
+//! was dropped too late. So the hold is confirmed to a client that names its fencing token, and
+//! reported to no other: if its client does not name it for as long as the client's lease may last,
+//! the hold ends, and a request of the same session is granted anew.
 
 use std::time::Duration;
 
@@ -123,8 +129,34 @@ impl LeaseTable {
         self.requests.insert(request, Name::clone(name));
         self.record(id);
         self.hold(now, id, name, request, token);
+        let unnamed = match self.is_lease(id) {
+            // Its clients name no token, and one of them may have been informed.
+            true => Moment::NEVER,
+            false => {
+                self.timers.insert((valid_until, Timer::Broken(Name::clone(name))));
+                valid_until
+            }
+        };
+        let lock = self.locks.get_mut(name).expect("it is held");
+        lock.holder.as_mut().expect("just set").unnamed = Some(unnamed);
         self.changed(name);
         request
+    }
+
+    /// The client of a hold that was taken over names its fencing token: it was informed.
+    pub(super) fn named(&mut self, now: Moment, name: &[u8]) {
+        let Some(holder) = self.locks.get_mut(name).and_then(|lock| lock.holder.as_mut()) else {
+            return;
+        };
+        holder.unnamed = None;
+        let (id, fencing_token) = (holder.session, holder.fencing_token);
+        // A request that the client sent before it was informed may have arrived late.
+        let waits = self.sessions.get(&id).map(|session| session.waits.clone());
+        for wait in waits.unwrap_or_default() {
+            if self.waits.get(&wait).is_some_and(|wait| *wait.name == *name) {
+                self.give_up(now, wait, Outcome::Already { fencing_token });
+            }
+        }
     }
 
     /// Another member serves this session from now on: nothing is released.

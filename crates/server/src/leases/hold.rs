@@ -17,6 +17,8 @@ pub(super) struct Hold {
     pub(super) request: RequestId,
     /// Of a broken grant: when its holder's lease has expired for certain.
     broken: Option<Moment>,
+    /// Of a hold that was taken over, until its client names the fencing token: when it ends.
+    pub(super) unnamed: Option<Moment>,
 }
 
 impl Hold {
@@ -60,8 +62,14 @@ impl LeaseTable {
         session.held.push(Name::clone(name));
         let lock = self.locks.entry(Name::clone(name)).or_default();
         lock.last_fencing_token = lock.last_fencing_token.max(token);
-        let hold = Hold { session: id, fencing_token: token, since: now, request, broken: None };
-        lock.holder = Some(hold);
+        lock.holder = Some(Hold {
+            session: id,
+            fencing_token: token,
+            since: now,
+            request,
+            broken: None,
+            unnamed: None,
+        });
     }
 
     /// Records the lease of a holder, which must survive a crash.
@@ -96,7 +104,11 @@ impl LeaseTable {
         }
         let holder = self.locks.get(name).and_then(|lock| lock.holder.as_ref());
         if let Some(holder) = holder.filter(|holder| holder.session == id) {
-            return holder.fencing_token == token && holder.is_valid();
+            let holds = holder.fencing_token == token && holder.is_valid();
+            if holds && holder.unnamed.is_some() {
+                self.named(now, name);
+            }
+            return holds;
         }
         let older = holder.map_or(0, |holder| holder.fencing_token);
         if self.settings.recorded {
@@ -195,7 +207,8 @@ impl LeaseTable {
     pub(super) fn check_broken(&mut self, now: Moment, name: &Name) {
         let holder = self.locks.get(name).and_then(|lock| lock.holder.as_ref());
         let Some(holder) = holder else { return };
-        if holder.broken.is_some_and(|until| until <= now) {
+        let ends = [holder.broken, holder.unnamed];
+        if ends.into_iter().flatten().any(|until| until <= now) {
             self.release(now, name, holder.fencing_token);
         }
     }

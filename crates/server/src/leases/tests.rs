@@ -1,5 +1,7 @@
 //! The rules of sessions and leases, on a simulated clock.
 
+mod custody;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
@@ -76,11 +78,12 @@ impl Scene {
     /// Performs the effects of the lease table, until there are none.
     fn settle(&mut self) {
         loop {
-            for effect in self.leases.take_effects() {
-                self.perform(effect);
-            }
-            if !self.granting || !self.grant_one() {
+            let effects = self.leases.take_effects();
+            if effects.is_empty() && !(self.granting && self.grant_one()) {
                 return;
+            }
+            for effect in effects {
+                self.perform(effect);
             }
         }
     }
@@ -97,6 +100,9 @@ impl Scene {
             Effect::Reply { wait, outcome } => {
                 let before = self.outcomes.insert(wait, outcome);
                 assert_eq!(before, None, "a request has one outcome");
+            }
+            Effect::Keep { request, session } => {
+                self.leases.recorded(self.now, request, session);
             }
             other => self.effects.push(other),
         }

@@ -65,10 +65,24 @@ impl LeaseTable {
             && holder.session == session
             && holder.is_valid()
         {
+            if holder.unnamed.is_some() {
+                return self.outcome_if_unnamed(session, limit);
+            }
             return Some(Outcome::Already { fencing_token: holder.fencing_token });
         }
         let busy = lock.is_some() || now < self.quarantine;
         (limit == WaitLimit::Try && busy).then_some(Outcome::Busy)
+    }
+
+    /// The outcome for a session whose hold was taken over, and whose client may not be informed of
+    /// it: it waits until that hold ends, which a lease's does only when it is released.
+    fn outcome_if_unnamed(&self, session: SessionId, limit: WaitLimit) -> Option<Outcome> {
+        if self.is_lease(session) {
+            let why = "the lease holds the lock since before its node was lost: unlock it, or \
+                       revoke the lease, and request it again";
+            return Some(Outcome::Unavailable(why.to_owned()));
+        }
+        (limit == WaitLimit::Try).then_some(Outcome::Busy)
     }
 
     /// Cancels a wait. A request that has been granted meanwhile stays granted.
