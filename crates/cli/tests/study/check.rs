@@ -236,9 +236,10 @@ fn a_voter_is_taken_over_by_the_special_repair() {
 #[test]
 fn a_counterexample_of_a_repair_is_a_script_that_replays() {
     let directory = directory("repair-counterexample");
-    let run = "check naimi-trehel --nodes 3 --repair generic --detector timeout --first";
+    let run = "check naimi-trehel --nodes 3 --repair generic --detector timeout --first \
+               --property mutual-exclusion";
     assert_eq!(code(&format!("{run} --counterexample {}", directory.display())), Some(1));
-    let name = "naimi-trehel-3-repair-bully-mutual-exclusion";
+    let name = "naimi-trehel-3-repair-bully-suspicions-mutual-exclusion";
     let script = directory.join(format!("{name}.script"));
     let text = fs::read_to_string(&script).expect("a script");
     assert!(text.contains("expect mutual-exclusion violated"), "{text}");
