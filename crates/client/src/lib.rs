@@ -177,8 +177,8 @@ pub async fn connect(endpoint: &str) -> Result<Channel, ConnectError> {
         let text = format!("{endpoint}: {last}");
         match last.downcast_ref::<io::Error>().map(io::Error::kind) {
             Some(io::ErrorKind::PermissionDenied) => ConnectError::Denied(format!(
-                "{text}; a node serves its own user and root, and other users by rules in [[access]] \
-                 of its configuration"
+                "{text}; a node serves its own user and root, and other users by rules in \
+                 [[access]] of its configuration"
             )),
             _ => ConnectError::Unreachable(text),
         }

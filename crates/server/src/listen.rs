@@ -346,33 +346,10 @@ fn service(
     }
     // The hasher's keys are random in every process.
     let seed = RandomState::new().hash_one(std::process::id());
-    let core = Core {
-        leases: LeaseTable::new(
-            now,
-            settings,
-            unclean,
-            u32::try_from(seed >> 32).unwrap_or_default(),
-        ),
-        requests: Default::default(),
-        holds: Default::default(),
-        keeping: Default::default(),
-        endpoints: Default::default(),
-        waiters: Default::default(),
-        recipes: Default::default(),
-        probes: Default::default(),
-        values: Default::default(),
-        clients: Default::default(),
-        watched: Default::default(),
-        peers: Default::default(),
-        lease_record,
-        fence_record,
-        revision: 0,
-        metrics: Default::default(),
-        audit: Audit::open(options.node.audit.as_deref()).map_err(audit_error(&options.node))?,
-        streams: 0,
-        armed: Moment::NEVER,
-        idle_since: Some(now),
-    };
+    let seed = u32::try_from(seed >> 32).unwrap_or_default();
+    let leases = LeaseTable::new(now, settings, unclean, seed);
+    let audit = Audit::open(options.node.audit.as_deref()).map_err(audit_error(&options.node))?;
+    let core = new_core(now, leases, (lease_record, fence_record), audit);
     let core = Mutex::new(core);
     let (handle, failure) = (node.handle(), watch::Sender::new(None));
     let (scope, timer, stop) = (scope(options), Notify::new(), Notify::new());
@@ -391,6 +368,37 @@ fn service(
         stop,
         failure,
     }))
+}
+
+/// The state of a server without clients.
+fn new_core(
+    now: Moment,
+    leases: LeaseTable,
+    (lease_record, fence_record): (LeaseRecord, Option<FenceRecord>),
+    audit: Audit,
+) -> Core {
+    Core {
+        leases,
+        requests: Default::default(),
+        holds: Default::default(),
+        keeping: Default::default(),
+        endpoints: Default::default(),
+        waiters: Default::default(),
+        recipes: Default::default(),
+        probes: Default::default(),
+        values: Default::default(),
+        clients: Default::default(),
+        watched: Default::default(),
+        peers: Default::default(),
+        lease_record,
+        fence_record,
+        revision: 0,
+        metrics: Default::default(),
+        audit,
+        streams: 0,
+        armed: Moment::NEVER,
+        idle_since: Some(now),
+    }
 }
 
 /// A node that stops when idle was started for one user; every other one is configured.

@@ -15,9 +15,8 @@ pub(crate) struct Library {
 
 /// A node of a fixed list; alone if the list has one address.
 pub(crate) fn config(directory: &Path, algorithm: &str, addresses: &[String], me: usize) -> Config {
-    let member = |(number, address): (usize, &String)| MemberConfig {
-        name: format!("n{number}"),
-        address: address.clone(),
+    let member = |(number, address): (usize, &String)| {
+        MemberConfig::new(format!("n{number}"), address.clone())
     };
     Config {
         cluster: "side-by-side".to_owned(),

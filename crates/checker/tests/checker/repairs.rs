@@ -1,6 +1,6 @@
 //! The repairs over every interleaving of a crash at any point.
 
-use mutua_algorithms::{NodeId, Setup, repairs::ElectionName};
+use mutua_algorithms::{Claim, NodeId, Setup, repairs::ElectionName};
 use mutua_checker::{
     Detector, Faults, Limits, NoClock, Reduction, Repair, Report, System, Task, Timers, check,
 };
@@ -123,7 +123,8 @@ fn without_view_numbers_an_old_token_comes_back() {
 fn counterexamples_of_repairs_play_on_the_real_machines() {
     let wrong = Repair { detector: Detector::Timeout, ..Repair::default() };
     for name in ["naimi-trehel", "suzuki-kasami", "central"] {
-        let task = task(name, wrong, 0, true, Timers::Bounded);
+        let properties = Some(vec![Claim::MutualExclusion]);
+        let task = Task { properties, ..task(name, wrong, 0, true, Timers::Bounded) };
         let report = check(&task, &mut NoClock).expect("a system that can be checked");
         let found = report.verdicts.iter().find(|verdict| verdict.name == "mutual-exclusion");
         let trail = found.and_then(|found| found.trail.as_ref()).expect("two processes enter");
@@ -137,7 +138,9 @@ fn counterexamples_of_repairs_play_on_the_real_machines() {
 #[test]
 fn a_detector_that_is_wrong_lets_two_processes_enter() {
     let repair = Repair { detector: Detector::Timeout, ..Repair::default() };
-    let report = run("naimi-trehel", repair, 0, true);
+    let properties = Some(vec![Claim::MutualExclusion]);
+    let task = Task { properties, ..task("naimi-trehel", repair, 0, true, Timers::Bounded) };
+    let report = check(&task, &mut NoClock).expect("a system that can be checked");
     let exclusion = report.verdicts.iter().find(|verdict| verdict.name == "mutual-exclusion");
     assert_eq!(exclusion.expect("it is checked").holds, Some(false));
 }

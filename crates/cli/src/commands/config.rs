@@ -35,7 +35,7 @@ enum Action {
     },
     /// Print an example with every key.
     Example,
-    /// Print the configuration of one member of a new cluster; the members' list is the same at all.
+    /// Print the configuration of one member of a new cluster.
     New {
         /// Name of the cluster.
         #[arg(long, value_name = "NAME")]

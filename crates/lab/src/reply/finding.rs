@@ -70,7 +70,7 @@ pub(super) fn finding(
     }
     // A deadlock stays; it is reported again at each step, so that every later state shows it.
     let was_started = before.is_some();
-    (was_started && player.is_deadlocked()).then(|| deadlock(player))
+    (was_started && player.is_stuck()).then(|| deadlock(player))
 }
 
 fn violation(header: &Header, event: &Event) -> Option<Finding> {

@@ -210,7 +210,7 @@ fn end_of(node: &Node) -> End {
         }
     }
     let only_lazy = (0..player.in_flight().len()).all(|index| player.is_lazy(index));
-    if in_cs > 1 || player.is_deadlocked() {
+    if in_cs > 1 || player.is_stuck() {
         End::Bad
     } else if in_cs == 0 && waiting == 0 && only_lazy {
         End::Rest

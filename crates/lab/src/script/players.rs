@@ -57,6 +57,11 @@ pub(crate) trait Player {
         Vec::new()
     }
 
+    /// Whether no process can go on, and no report of a failure detector is to come, either.
+    fn is_stuck(&self) -> bool {
+        self.is_deadlocked()
+    }
+
     fn ring(&self) -> Option<&Ring> {
         None
     }
@@ -359,6 +364,12 @@ impl<M: Mutex> Player for RepairCluster<M> {
 
     fn unreported_to(&self, who: NodeId) -> Vec<NodeId> {
         self.unreported_to(who)
+    }
+
+    fn is_stuck(&self) -> bool {
+        let all_reported =
+            || self.start_of_all().all().all(|who| self.unreported_to(who).is_empty());
+        self.is_deadlocked() && all_reported()
     }
 
     fn is_lazy(&self, index: usize) -> bool {
