@@ -86,7 +86,7 @@ pub(crate) enum Command {
     /// Run a node of a cluster.
     #[command(after_help = node::HELP)]
     Node(node::Arguments),
-    /// Start, stop and show a trial cluster on this machine.
+    /// Found a cluster and change its members; run a trial cluster on this machine.
     #[command(after_help = cluster::HELP)]
     Cluster(cluster::Arguments),
     /// Show a node's status: view, links, and why grants are suspended.

@@ -19,7 +19,7 @@ pub mod session;
 pub mod testing;
 
 pub use address::{ConnectError, PathTooLong, fits, normal};
-pub use calls::{About, CallError, about, close_session, status, stop};
+pub use calls::{About, CallError, about, change_member, close_session, invite, status, stop};
 pub use mutua_host::now;
 pub use mutua_protocol::Moment;
 pub use scope::Scope;

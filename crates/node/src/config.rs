@@ -40,11 +40,11 @@ use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 use mutua_algorithms::{UnknownName, durations::InvalidDuration};
 use mutua_protocol::{
     Limits, Plan, PlanError, Rule, RuleError,
-    views::{Role, ViewSettings},
+    views::{MAX_VOTERS, Role, ViewSettings},
 };
 use mutua_tls::TlsFiles;
 
-use crate::TraceConfig;
+use crate::{TraceConfig, identity::IdentityFile};
 pub use keys::{CONFIG_KEYS, ConfigKey, KeyDefault};
 
 /// The default length of a view lease.
@@ -57,7 +57,7 @@ pub const LONGEST_LEASE: Duration = Duration::from_secs(600);
 const SHORTEST_LEASE: Duration = Duration::from_millis(300);
 
 /// The most members that vote.
-pub(crate) const VOTERS: usize = 5;
+pub(crate) const VOTERS: usize = MAX_VOTERS;
 
 /// The configuration of a node.
 #[derive(Clone, Debug)]
@@ -238,6 +238,12 @@ impl Config {
             })
         };
         self.members.iter().map(role).collect()
+    }
+
+    /// Whether the node is or shall be a member of a cluster: it lists other members, or has joined
+    /// or founded a cluster, as its data directory says. Otherwise it runs alone.
+    pub fn is_clustered(&self) -> bool {
+        self.members.len() > 1 || IdentityFile::new(&self.data).exists()
     }
 
     /// The times of the view layer.

@@ -3,7 +3,10 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt, future,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc::Sender as TraceSender},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, Weak,
+        mpsc::Sender as TraceSender,
+    },
     task::{Poll, Waker},
     time::Duration,
 };
@@ -38,8 +41,8 @@ pub(crate) struct Driver {
     pub(crate) consensus: OnceLock<Arc<Consensus>>,
     /// Reports on holds of clients outside the process, for the server around the node.
     pub(crate) served: OnceLock<mpsc::UnboundedSender<Served>>,
-    /// The members' names.
-    names: Vec<String>,
+    /// The members' names, by place.
+    names: RwLock<Vec<String>>,
     /// The node's runtime: a guard may be dropped on any thread.
     runtime: Handle,
 }
@@ -84,7 +87,7 @@ enum Parked {
 
 impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driver").field("names", &self.names).finish_non_exhaustive()
+        f.debug_struct("Driver").field("names", &self.names()).finish_non_exhaustive()
     }
 }
 
@@ -116,17 +119,18 @@ impl Driver {
             answering: OnceLock::new(),
             consensus: OnceLock::new(),
             served: OnceLock::new(),
-            names,
+            names: RwLock::new(names),
             runtime: Handle::current(),
         }
     }
 
     pub(crate) fn name(&self, member: Member) -> String {
-        self.names.get(member.index()).cloned().unwrap_or_else(|| member.to_string())
+        self.names().get(member.index()).cloned().unwrap_or_else(|| member.to_string())
     }
 
-    pub(crate) fn names(&self) -> &[String] {
-        &self.names
+    /// The members' names, by place.
+    pub(crate) fn names(&self) -> RwLockReadGuard<'_, Vec<String>> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls the protocol, then carries out its effects.
@@ -233,6 +237,13 @@ impl Driver {
                 self.report(Served::Custody { name, hold: HoldId(ticket), fence, client });
             }
             Effect::Propose { command } => core.propose.push(command),
+            Effect::Members => {
+                let names = core.protocol.names().to_vec();
+                *self.names.write().unwrap_or_else(PoisonError::into_inner) = names;
+                if let Some(consensus) = self.consensus.get() {
+                    consensus.members_changed.notify_one();
+                }
+            }
             Effect::Write { epoch } => core.write.push(epoch),
             Effect::Close { connection, .. } => {
                 if let Some(writer) = core.connections.get(&connection) {
@@ -332,6 +343,9 @@ impl Driver {
             writer.close.notify_one();
         }
         drop(core);
+        if let Some(consensus) = self.consensus.get() {
+            consensus.hang_up();
+        }
         self.disk.lock().unwrap_or_else(PoisonError::into_inner).take();
         wake.into_iter().for_each(Waker::wake);
     }
@@ -343,6 +357,15 @@ impl Driver {
             tracing::warn!("the incarnation cannot be written: {error}");
         }
         self.stop("another process has run as this member since; start this one again");
+    }
+
+    /// Another member says that this one was removed from the cluster.
+    pub(crate) fn removed(self: &Arc<Self>) {
+        let noted = self.consensus.get().map_or(Ok(()), |one| one.note_left());
+        if let Err(error) = noted {
+            tracing::warn!("the identity cannot be written: {error}");
+        }
+        self.stop("this member was removed from the cluster");
     }
 
     pub(crate) async fn ready(self: &Arc<Self>) {

@@ -30,6 +30,8 @@ pub struct NodeStatus {
     pub records: usize,
     /// All members, this one too.
     pub members: Vec<MemberStatus>,
+    /// What this node's configuration says and the cluster has decided otherwise.
+    pub notes: Vec<String>,
     /// The number of locks it knows.
     pub locks: usize,
     /// The number of locks that its clients hold.
@@ -62,19 +64,36 @@ pub struct MemberStatus {
     /// The members that it receives messages from, as it reports to this node; empty if it does
     /// not report.
     pub reaches: Vec<String>,
+    /// Its id, which no other member has or had; 0 where the members are not decided.
+    pub id: u64,
+    /// Its incarnation in the view; 0 if it is not in it.
+    pub incarnation: u64,
+    /// The address where it accepts the other members.
+    pub address: String,
+    /// What it takes part in: voter, follower or witness.
+    pub role: String,
+    /// The role that it will have once it has the log of the consensus engine.
+    pub becomes: Option<String>,
 }
 
 impl Driver {
     /// The status of the node.
     pub(crate) fn status(self: &Arc<Self>) -> NodeStatus {
-        let (status, stopped) = self.call(|core, now| {
-            (core.protocol.status(now), core.stopped().map(|why| why.to_string()))
+        let (status, stopped, directory) = self.call(|core, now| {
+            let stopped = core.stopped().map(|why| why.to_string());
+            (core.protocol.status(now), stopped, core.protocol.directory().cloned())
         });
+        let founded = directory.is_some();
+        let directory = directory.unwrap_or_default();
         let Status { cluster, me, epoch, links, locks, held, waiting, counts, view, .. } = status;
         let member = |member: Member, up: bool, for_ms: u64, backlog: usize| {
             let view = view.as_ref();
             let row = view.and_then(|view| view.reach.iter().find(|(of, _)| *of == member));
             let others = row.iter().flat_map(|(_, sees)| sees).filter(|one| **one != member);
+            let id = directory.at(member.0).unwrap_or_default();
+            let entry = directory.entry(id);
+            let incarnations = view.map(|view| view.incarnations.as_slice()).unwrap_or_default();
+            let incarnation = incarnations.iter().find(|(of, _)| *of == member);
             MemberStatus {
                 name: self.name(member),
                 up,
@@ -83,12 +102,35 @@ impl Driver {
                 in_view: view.is_none_or(|view| view.members.contains(&member)),
                 votes: view.is_none_or(|view| view.voters.contains(&member)),
                 reaches: others.map(|one| self.name(*one)).collect(),
+                id: id.0,
+                incarnation: incarnation.map_or(0, |(_, incarnation)| *incarnation),
+                address: entry.map(|entry| entry.address.clone()).unwrap_or_default(),
+                role: entry.map(|entry| entry.role.name().to_owned()).unwrap_or_default(),
+                becomes: directory.wanted(id).map(|role| role.name().to_owned()),
             }
         };
         let of_link = |link: LinkStatus| member(link.member, link.up, link.for_ms, link.backlog);
-        let mut members: Vec<_> = links.into_iter().map(of_link).collect();
+        // A former member may still have a link, until a view without it has begun.
+        let is_member = |member: Member| {
+            let id = directory.at(member.0);
+            id.is_none_or(|id| !directory.was_removed(id))
+        };
+        let mut links = links;
+        if !founded && self.consensus.get().is_some() {
+            // The members of the list, which are dialled once the cluster is founded.
+            let listed = (0..).map(Member).take(self.names().len()).filter(|one| *one != me);
+            links = listed
+                .map(|member| LinkStatus { member, up: false, for_ms: 0, backlog: 0 })
+                .collect();
+        }
+        let (before, after): (Vec<_>, Vec<_>) = links
+            .into_iter()
+            .filter(|link| is_member(link.member))
+            .partition(|link| link.member < me);
+        let own = std::iter::once(member(me, true, 0, 0));
+        let members = before.into_iter().map(of_link).chain(own);
+        let members: Vec<_> = members.chain(after.into_iter().map(of_link)).collect();
         let node = self.name(me);
-        members.insert(me.index(), member(me, true, 0, 0));
         let consensus = self.consensus.get();
         NodeStatus {
             cluster,
@@ -101,6 +143,7 @@ impl Driver {
             leader: consensus.and_then(|consensus| consensus.leader()),
             records: view.as_ref().map_or(0, |view| view.records),
             members,
+            notes: consensus.map(|consensus| consensus.differences()).unwrap_or_default(),
             locks,
             held,
             waiting,

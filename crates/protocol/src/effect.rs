@@ -95,6 +95,8 @@ pub enum Effect {
         /// The command to decide.
         command: Command,
     },
+    /// The members have changed: dial the new ones, and no longer the former ones.
+    Members,
     /// Write this to the node's log.
     Log {
         /// The severity.

@@ -72,6 +72,9 @@ pub enum HelloRefused {
         /// The incarnation of that process.
         known: u64,
     },
+    /// The sender's member was removed from the cluster.
+    #[error("this member was removed from the cluster")]
+    Removed,
 }
 
 fn at(address: &str) -> String {
@@ -85,7 +88,7 @@ impl HelloRefused {
             Self::Conflict { address: text } | Self::Other { why: text } => {
                 text.truncate(text.floor_char_boundary(MAX_REASON));
             }
-            Self::Outdated { .. } => {}
+            Self::Outdated { .. } | Self::Removed => {}
         }
         enveloped(REFUSAL, &self)
     }

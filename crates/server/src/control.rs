@@ -1,8 +1,9 @@
-//! The service for commands on the node's own host: its status, and the request to stop it.
+//! The service for commands on the node's own host: its status, the request to stop it, and changes
+//! of the cluster's members.
 
 use std::sync::Arc;
 
-use mutua_node::{MemberStatus, NodeStatus};
+use mutua_node::{MemberStatus, MembershipError, NodeStatus, Role};
 use tonic::{Request, Response, Status, transport::server::UdsConnectInfo};
 
 use super::Service;
@@ -27,13 +28,57 @@ impl Control for ControlService {
         &self,
         request: Request<v1::StopRequest>,
     ) -> Result<Response<v1::StopResponse>, Status> {
-        // The socket belongs to the node's user; a TCP port is open to all users of the host.
-        if request.extensions().get::<UdsConnectInfo>().is_none() {
-            let text = "a node is stopped through its Unix socket only";
-            return Err(Status::permission_denied(text));
-        }
+        from_its_user(&request, "a node is stopped")?;
         self.0.stop.notify_one();
         Ok(Response::new(v1::StopResponse {}))
+    }
+
+    async fn invite(
+        &self,
+        request: Request<v1::InviteRequest>,
+    ) -> Result<Response<v1::InviteResponse>, Status> {
+        from_its_user(&request, "a token is made")?;
+        let token = self.0.handle.invite().map_err(|error| refused(&error))?;
+        Ok(Response::new(v1::InviteResponse { token }))
+    }
+
+    async fn change_member(
+        &self,
+        request: Request<v1::ChangeMemberRequest>,
+    ) -> Result<Response<v1::ChangeMemberResponse>, Status> {
+        from_its_user(&request, "the members are changed")?;
+        let v1::ChangeMemberRequest { name, role } = request.into_inner();
+        let changed = match role {
+            None => self.0.handle.remove_member(&name).await,
+            Some(text) => {
+                let role = Role::ALL.into_iter().find(|role| role.name() == text);
+                let invalid = || {
+                    let text = format!("invalid role `{text}`: use voter, follower or witness");
+                    Status::invalid_argument(text)
+                };
+                self.0.handle.set_role(&name, role.ok_or_else(invalid)?).await
+            }
+        };
+        changed.map_err(|error| refused(&error))?;
+        Ok(Response::new(v1::ChangeMemberResponse {}))
+    }
+}
+
+/// The socket belongs to the node's user; a TCP port is open to all users of the host.
+fn from_its_user<T>(request: &Request<T>, what: &str) -> Result<(), Status> {
+    match request.extensions().get::<UdsConnectInfo>() {
+        Some(_) => Ok(()),
+        None => Err(Status::permission_denied(format!("{what} through its Unix socket only"))),
+    }
+}
+
+fn refused(error: &MembershipError) -> Status {
+    match error {
+        MembershipError::Undecided => Status::unavailable(error.to_string()),
+        MembershipError::UnknownName { .. } | MembershipError::SameRole { .. } => {
+            Status::invalid_argument(error.to_string())
+        }
+        _ => Status::failed_precondition(error.to_string()),
     }
 }
 
@@ -55,10 +100,23 @@ fn message(status: NodeStatus) -> v1::StatusResponse {
         lease_left_ms: status.lease_left_ms,
         leader: status.leader,
         records: status.records as u64,
+        notes: status.notes,
     }
 }
 
 fn member(member: MemberStatus) -> v1::Member {
-    let MemberStatus { name, up, for_ms, backlog, in_view, votes, reaches } = member;
-    v1::Member { name, up, for_ms, backlog: backlog as u64, in_view, votes, reaches }
+    v1::Member {
+        name: member.name,
+        up: member.up,
+        for_ms: member.for_ms,
+        backlog: member.backlog as u64,
+        in_view: member.in_view,
+        votes: member.votes,
+        reaches: member.reaches,
+        id: member.id,
+        incarnation: member.incarnation,
+        address: member.address,
+        role: member.role,
+        becomes: member.becomes,
+    }
 }

@@ -259,8 +259,8 @@ impl Service {
     fn no_lease(&self, session: SessionId) -> Status {
         let text = "etcdserver: requested lease not found";
         let member = usize::from(session.member());
-        match self.members.get(member) {
-            Some(name) if session.0 > 0 && *name != self.name => Status::not_found(format!(
+        match self.handle.member_name(member) {
+            Some(name) if session.0 > 0 && name != self.name => Status::not_found(format!(
                 "{text}: a lease belongs to the node that granted it, perhaps `{name}` for this one"
             )),
             _ => Status::not_found(text),
@@ -268,8 +268,7 @@ impl Service {
     }
 
     fn member_index(&self) -> u64 {
-        let index = self.members.iter().position(|name| *name == self.name);
-        index.unwrap_or_default() as u64
+        u64::from(self.handle.number())
     }
 }
 

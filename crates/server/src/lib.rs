@@ -59,9 +59,8 @@ pub(crate) struct Service {
     core: Mutex<Core>,
     node: Node,
     handle: NodeHandle,
-    /// The node's name, and the names of all members.
+    /// The node's name.
     name: String,
-    members: Vec<String>,
     /// The clients that its locks exclude.
     scope: Scope,
     /// Where this node serves clients.

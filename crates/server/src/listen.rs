@@ -48,6 +48,9 @@ const STREAMS: u32 = 1 << 20;
 /// The backlog of connections that are not accepted yet; the system may allow fewer.
 const BACKLOG: i32 = 4096;
 
+/// The bits of a member's number in the numbers of its sessions.
+const MEMBERS: u16 = (1 << 15) - 1;
+
 /// How long a node that stops waits until the other members go on without it.
 const RETIRE: Duration = Duration::from_secs(2);
 
@@ -241,7 +244,7 @@ fn has_remote_clients(config: &Config) -> bool {
 }
 
 async fn start(options: &Options) -> Result<(Node, Option<FenceRecord>), ServeError> {
-    if options.node.members.len() > 1 {
+    if options.node.is_clustered() {
         // It joins when it is known for how long clients of its last process hold locks.
         return Ok((NodeHandle::start_held_back(options.node.clone()).await?, None));
     }
@@ -315,12 +318,10 @@ fn service(
     node: Node,
     fence_record: Option<FenceRecord>,
 ) -> Result<Arc<Service>, ServeError> {
-    let members: Vec<_> = options.node.members.iter().map(|one| one.name.clone()).collect();
     let name = options.node.node.clone();
-    let member = members.iter().position(|one| *one == name).unwrap_or_default();
     let replicated = node.handle().is_replicated();
     let settings = Settings {
-        member: u16::try_from(member).unwrap_or_default(),
+        member: u16::try_from(node.handle().number()).unwrap_or_default() & MEMBERS,
         recorded: replicated,
         drift: if replicated { DRIFT } else { 0 },
         longest: options.node.longest_lease,
@@ -367,18 +368,7 @@ fn service(
     let (handle, failure) = (node.handle(), watch::Sender::new(None));
     let (scope, timer, stop) = (scope(options), Notify::new(), Notify::new());
     let endpoints = Endpoints::of(options);
-    Ok(Arc::new(Service {
-        core,
-        node,
-        handle,
-        name,
-        members,
-        scope,
-        endpoints,
-        timer,
-        stop,
-        failure,
-    }))
+    Ok(Arc::new(Service { core, node, handle, name, scope, endpoints, timer, stop, failure }))
 }
 
 /// A node that stops when idle was started for one user; every other one is configured.
@@ -438,6 +428,10 @@ impl Service {
             options.idle.map_or(Duration::from_secs(1), |idle| idle.min(Duration::from_secs(1)));
         loop {
             tokio::time::sleep(interval).await;
+            if self.handle.has_left() {
+                tracing::info!("this member has left the cluster; the node stops");
+                return;
+            }
             if let Some(why) = self.handle.ended() {
                 // Holders reclaim their locks at the next node, which reads the records.
                 self.fail(why);

@@ -127,12 +127,12 @@ impl Service {
         self.list(only(name)).await.locks.pop().unwrap_or_default()
     }
 
-    fn index_of(&self, node: &str) -> usize {
-        self.members.iter().position(|name| name == node).unwrap_or(self.members.len())
+    fn index_of(&self, node: &str) -> u32 {
+        self.handle.member_number(node).unwrap_or(u32::MAX)
     }
 
     pub(super) fn is_alone(&self) -> bool {
-        self.members.len() == 1
+        !self.handle.is_replicated()
     }
 
     fn verify_here(self: &Arc<Self>, request: &v1::VerifyRequest) -> v1::VerifyResponse {

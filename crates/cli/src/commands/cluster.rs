@@ -1,4 +1,6 @@
-//! `mutua cluster`: a trial cluster on this machine.
+//! `mutua cluster`: the members of a cluster, and trial clusters on this machine.
+
+mod members;
 
 use std::{
     fs::{self, File},
@@ -30,11 +32,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The end of the help.
 pub(crate) const HELP: &str = "\
-Exit codes: 0 success, and all nodes grant locks; 1 a node has not joined a view; 64 bad usage; 69 \
-no cluster in the directory, or a node does not run or has grants suspended; 73 a file cannot be \
-written; 78 bad configuration.";
+A cluster whose configuration lists several members founds itself when all of them run for the \
+first time. From then on its members are those of `mutua cluster members`, and the list in a \
+configuration changes nothing. To add a member: `invite` at a member, `join` on the new host, then \
+start its node.
 
-/// Start, stop and show a trial cluster on this machine.
+Exit codes: 0 success, and all nodes grant locks; 1 a node has not joined a view; 64 bad usage; 69 \
+no node answers, no cluster in the directory, or grants are suspended; 73 a file cannot be written; \
+75 the node runs, or the change is refused; 77 permission denied; 78 bad configuration.";
+
+/// Found a cluster and change its members; run a trial cluster on this machine.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -43,7 +50,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Start nodes in the background.
+    #[command(flatten)]
+    Members(members::Action),
+    /// Start the nodes of a trial cluster in the background.
     Up {
         /// Number of nodes, 1 to 26.
         nodes: usize,
@@ -65,13 +74,13 @@ enum Action {
         #[arg(long, value_name = "LOCK")]
         trace: Option<String>,
     },
-    /// Stop the nodes, and keep their data directories.
+    /// Stop the nodes of a trial cluster, and keep their data directories.
     Down {
         /// Directory of the cluster.
         #[arg(long, default_value = "mutua-cluster")]
         directory: PathBuf,
     },
-    /// Show the status of the nodes.
+    /// Show the status of the nodes of a trial cluster.
     Status {
         /// Directory of the cluster.
         #[arg(long, default_value = "mutua-cluster")]
@@ -87,6 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match &arguments.action {
+            Action::Members(action) => members::run(action).await,
             Action::Up { nodes, directory, algorithm, with, trace } => {
                 up(*nodes, directory, trace.as_deref(), algorithm.as_deref(), with).await
             }

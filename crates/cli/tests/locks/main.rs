@@ -12,6 +12,7 @@ mod flock;
 mod hold;
 mod identity;
 mod link;
+mod membership;
 mod nodes;
 mod scene;
 mod terminal;

@@ -601,6 +601,9 @@ pub struct StatusResponse {
     /// The records of clients' holds that the node keeps.
     #[prost(uint64, tag = "16")]
     pub records: u64,
+    /// What the node's configuration says and the cluster has decided otherwise.
+    #[prost(string, repeated, tag = "17")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A member as the reporting node sees it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -624,7 +627,39 @@ pub struct Member {
     /// The members that it receives messages from, as it reports.
     #[prost(string, repeated, tag = "7")]
     pub reaches: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Its id, which no other member has or had; 0 where the members are not decided.
+    #[prost(uint64, tag = "8")]
+    pub id: u64,
+    /// Its incarnation in the view; 0 if it is not in it.
+    #[prost(uint64, tag = "9")]
+    pub incarnation: u64,
+    /// The address where it accepts the other members.
+    #[prost(string, tag = "10")]
+    pub address: ::prost::alloc::string::String,
+    /// voter, follower or witness; and what it will be once it has the log.
+    #[prost(string, tag = "11")]
+    pub role: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "12")]
+    pub becomes: ::core::option::Option<::prost::alloc::string::String>,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InviteRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InviteResponse {
+    #[prost(string, tag = "1")]
+    pub token: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangeMemberRequest {
+    /// The member's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Its new role: voter, follower or witness; absent removes the member.
+    #[prost(string, optional, tag = "2")]
+    pub role: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangeMemberResponse {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StopRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1600,6 +1635,50 @@ pub mod control_client {
             req.extensions_mut().insert(GrpcMethod::new("mutua.v1.Control", "Stop"));
             self.inner.unary(req, path, codec).await
         }
+        /// Makes a one-time token with which a new member can join the cluster at this node.
+        pub async fn invite(
+            &mut self,
+            request: impl tonic::IntoRequest<super::InviteRequest>,
+        ) -> std::result::Result<tonic::Response<super::InviteResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/mutua.v1.Control/Invite");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("mutua.v1.Control", "Invite"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes a member or gives it another role, and waits until that is decided.
+        pub async fn change_member(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ChangeMemberRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeMemberResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/mutua.v1.Control/ChangeMember",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("mutua.v1.Control", "ChangeMember"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1625,6 +1704,19 @@ pub mod control_server {
             &self,
             request: tonic::Request<super::StopRequest>,
         ) -> std::result::Result<tonic::Response<super::StopResponse>, tonic::Status>;
+        /// Makes a one-time token with which a new member can join the cluster at this node.
+        async fn invite(
+            &self,
+            request: tonic::Request<super::InviteRequest>,
+        ) -> std::result::Result<tonic::Response<super::InviteResponse>, tonic::Status>;
+        /// Removes a member or gives it another role, and waits until that is decided.
+        async fn change_member(
+            &self,
+            request: tonic::Request<super::ChangeMemberRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeMemberResponse>,
+            tonic::Status,
+        >;
     }
     /// Commands on the node's own host, over its Unix socket.
     #[derive(Debug)]
@@ -1774,6 +1866,94 @@ pub mod control_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = StopSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/mutua.v1.Control/Invite" => {
+                    #[allow(non_camel_case_types)]
+                    struct InviteSvc<T: Control>(pub Arc<T>);
+                    impl<T: Control> tonic::server::UnaryService<super::InviteRequest>
+                    for InviteSvc<T> {
+                        type Response = super::InviteResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::InviteRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Control>::invite(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = InviteSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/mutua.v1.Control/ChangeMember" => {
+                    #[allow(non_camel_case_types)]
+                    struct ChangeMemberSvc<T: Control>(pub Arc<T>);
+                    impl<
+                        T: Control,
+                    > tonic::server::UnaryService<super::ChangeMemberRequest>
+                    for ChangeMemberSvc<T> {
+                        type Response = super::ChangeMemberResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ChangeMemberRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Control>::change_member(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ChangeMemberSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -59,7 +59,8 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
         "Append a JSON line for each grant, release and loss at this node; `mutua node --audit` \
          does the same."),
     key("[[members]]", "name", "text", Required, "\"a\"",
-        "Name of a member. The list is the same, in the same order, at every member."),
+        "Name of a member. The cluster is founded with this list, the same at every member; then \
+         `mutua cluster` changes the members."),
     key("[[members]]", "address", "host:port", Required, "\"10.0.0.1:7001\"",
         "Where the member accepts the others."),
     key("[[members]]", "role", "text", Words("the first five vote, the others follow"), "\"voter\"",
@@ -73,8 +74,8 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
     key("[tls]", "revoked", "path", Words("none"), "\"tls/revoked.crl\"",
         "Lists of revoked certificates, as PEM."),
     key("[[locks]]", "names", "pattern", Required, "\"votes/*\"",
-        "Names that the rule applies to; the first rule that matches counts. The same at every \
-         member."),
+        "Names that the rule applies to; the first rule that matches counts. Decided when the \
+         cluster is founded: those of the first member."),
     key("[[locks]]", "algorithm", "text", Value("\"naimi-trehel\""), "\"maekawa\"",
         "Algorithm of these locks; `mutua algorithms` lists them."),
     key("[[locks]]", "with", "table", Value("{}"), "{ resolution = \"reject\" }",

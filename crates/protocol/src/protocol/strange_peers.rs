@@ -210,7 +210,7 @@ impl Stage {
                 Effect::Replied { call, .. } | Effect::Unanswered { call } => {
                     assert!(self.calls.remove(&call), "an answer without a call");
                 }
-                Effect::Close { .. } | Effect::Trace { .. } => {}
+                Effect::Close { .. } | Effect::Trace { .. } | Effect::Members => {}
             }
         }
         self.protocol.take_ready();

@@ -13,7 +13,7 @@ use std::{
 use mutua_algorithms::Time;
 use serde::{Deserialize, Serialize};
 
-use super::{Directory, DirectoryChange, Instance, MemberId, ViewNumber};
+use super::{Directory, DirectoryChange, DirectoryError, Instance, MemberId, Role, ViewNumber};
 
 /// What is proposed and decided. New variants go at the end.
 #[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
@@ -144,21 +144,47 @@ impl DecidedState {
         if changed { Applied::Changed } else { Applied::Nothing }
     }
 
+    /// Whether a change of the directory is possible now; returns why not.
+    ///
     /// Voters change one at a time, and a view that names the present ones must have begun before
-    /// the next change. Else the voters of the views that are still to be waited for could be gone.
-    fn apply_change(&mut self, change: &DirectoryChange) -> bool {
+    /// the next change. That is what makes it safe and live to wait for the leases of an earlier
+    /// view: a lease of X in view V needs a majority of V's voters, and the coordinator of a later
+    /// view M needs the words of a majority of the *same* voters (`begin.rs`), whichever the voters
+    /// of M are. So no voter change can let two leases overlap. But V's voters must be there to give
+    /// their words. All views since the last that has begun everywhere are remembered, and since
+    /// then at most one voter was added or removed: of n voters of V at least n - 1 still run an
+    /// engine, and a voter that is removed keeps its engine until the view without it has begun
+    /// (`voters.rs`).
+    ///
+    /// # Errors
+    ///
+    /// See [`DirectoryError`].
+    pub fn check_change(&self, change: &DirectoryChange) -> Result<(), DirectoryError> {
+        self.directory.check(change)?;
         let mut directory = self.directory.clone();
-        let possible = directory.apply(change);
-        let voters = self.directory.voters();
-        let changed = directory.voters();
-        let settled = self.last().is_none_or(|last| {
-            last.voters == voters && self.begun == last.number && !changed.is_empty()
-        });
-        if !possible || (changed != voters && !settled) {
-            return false;
+        directory.apply(change);
+        match directory.voters() == self.directory.voters() || self.is_settled() {
+            true => Ok(()),
+            false => Err(DirectoryError::Unsettled),
         }
-        self.directory = directory;
-        true
+    }
+
+    /// Whether the last view has begun and names the voters of the directory.
+    pub fn is_settled(&self) -> bool {
+        let settled = |last: &DecidedView| {
+            last.voters == self.directory.voters() && self.begun == last.number
+        };
+        self.last().is_none_or(settled)
+    }
+
+    /// Whether this member's answers count, in a view that may still matter or in the next one.
+    pub fn counts(&self, id: MemberId) -> bool {
+        let votes = self.directory.role(id).is_some_and(Role::votes);
+        votes || self.views.values().any(|view| view.voters.contains(&id))
+    }
+
+    fn apply_change(&mut self, change: &DirectoryChange) -> bool {
+        self.check_change(change).is_ok() && self.directory.apply(change)
     }
 
     fn apply_view(&mut self, view: &DecidedView) -> Applied {

@@ -334,7 +334,6 @@ impl World {
         };
         // Some nodes know of epochs that the log does not.
         let beyond = if self.dice.one_in(6) { self.dice.below(5) as u32 } else { 0 };
-        let ids = self.nodes.iter().map(|node| node.id).collect();
         let settings = self.settings.clone();
         let names = (0..self.nodes.len()).map(|slot| format!("n{slot}")).collect();
         let node = &mut self.nodes[slot];
@@ -347,7 +346,14 @@ impl World {
             incarnation: node.incarnation,
             epoch: node.disk + beyond,
             limits: self.limits.clone(),
-            views: ViewSource::Decided { ids, settings, persisted: Box::new(persisted), engine },
+            views: ViewSource::Decided {
+                cluster: 1,
+                member: id,
+                known: Directory::default(),
+                settings,
+                persisted: Box::new(persisted),
+                engine,
+            },
         };
         let now = self.local(slot);
         let mut protocol = Protocol::new(now, config);
@@ -417,7 +423,10 @@ impl World {
             Effect::Called { caller, body } => {
                 self.call(slot, |protocol, _| protocol.reply(caller, &body));
             }
-            Effect::Trace { .. } | Effect::Replied { .. } | Effect::Unanswered { .. } => {}
+            Effect::Members
+            | Effect::Trace { .. }
+            | Effect::Replied { .. }
+            | Effect::Unanswered { .. } => {}
             Effect::Log { text, .. } => {
                 let wrong = ["nothing was changed", "violates the protocol", "cannot follow"];
                 if wrong.iter().any(|wrong| text.contains(wrong)) {

@@ -444,7 +444,7 @@ impl World {
         self.wanted.retain(|change| match change {
             DirectoryChange::Add(id, _) => directory.role(*id).is_none(),
             DirectoryChange::Remove(id) => directory.role(*id).is_some(),
-            DirectoryChange::Change(..) => false,
+            DirectoryChange::Change(..) | DirectoryChange::Want(..) => false,
         });
         if let Some(change) = self.wanted.first().cloned() {
             self.on_commit(Command::Directory(change));

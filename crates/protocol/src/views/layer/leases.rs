@@ -18,7 +18,7 @@ impl ViewLayer {
             floor: self.floor,
             stage: self.reported_stage(now),
         };
-        let mut voters = self.state.directory().voters();
+        let mut voters = self.directory().voters();
         voters.extend(self.view.iter().flat_map(|view| view.voters.iter().copied()));
         for voter in voters {
             self.send(voter, Message::Ask(ask.clone()));

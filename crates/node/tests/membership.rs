@@ -1,0 +1,247 @@
+//! Members of a cluster come and go while locks are granted, over real sockets.
+
+mod cluster;
+
+use std::{path::Path, time::Duration};
+
+use cluster::{config_in, members};
+use mutua_node::{Config, Join, MemberConfig, MembershipError, Node, PrepareError, Role};
+use tempfile::TempDir;
+
+struct Cluster {
+    directory: TempDir,
+    members: Vec<MemberConfig>,
+    nodes: Vec<Option<Node>>,
+}
+
+impl Cluster {
+    /// So many founders, and addresses for so many in all.
+    async fn start(founders: usize, all: usize) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let members = members(all);
+        let mut nodes = Vec::new();
+        for me in 0..founders {
+            let config = config_in(directory.path(), &members[..founders], me, &[]);
+            nodes.push(Some(Node::start(config).await.expect("a node")));
+        }
+        let cluster = Self { directory, members, nodes };
+        for me in 0..founders {
+            cluster.node(me).ready().await;
+        }
+        cluster
+    }
+
+    fn node(&self, index: usize) -> &Node {
+        self.nodes[index].as_ref().expect("it runs")
+    }
+
+    /// The configuration of a node that lists itself only.
+    fn alone(&self, index: usize) -> Config {
+        let mut config = config_in(self.directory.path(), &self.members, index, &[]);
+        config.members = vec![self.members[index].clone()];
+        config
+    }
+
+    async fn join(&mut self, index: usize, role: Option<Role>) -> u64 {
+        let token = Some(self.node(0).handle().invite().expect("a token"));
+        let config = self.alone(index);
+        let join = Join { token, role, ..Join::default() };
+        let id = mutua_node::join(&config, join).await.expect("joined");
+        let node = Node::start(config).await.expect("a node");
+        if index == self.nodes.len() {
+            self.nodes.push(None);
+        }
+        self.nodes[index] = Some(node);
+        id
+    }
+
+    /// Waits until a node shows a member in this role, connected.
+    async fn wait_for(&self, at: usize, name: &str, role: &str) {
+        let votes = role != "follower";
+        loop {
+            let status = self.node(at).status();
+            let found = status.members.iter().find(|member| member.name == name);
+            if found.is_some_and(|member| {
+                member.role == role
+                    && member.becomes.is_none()
+                    && member.votes == votes
+                    && member.in_view == (role != "witness")
+                    && member.up
+            }) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until a node knows these members, all in its view.
+    async fn wait_for_members(&self, at: usize, names: &[&str]) {
+        loop {
+            let status = self.node(at).status();
+            let here: Vec<_> = status
+                .members
+                .iter()
+                .filter(|member| member.in_view)
+                .map(|member| member.name.as_str())
+                .collect();
+            if here == names && status.members.len() == names.len() && status.suspended.is_none() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+async fn acquire(node: &Node, name: &str) {
+    drop(node.lock(name).acquire().await.expect("a guard"));
+}
+
+#[tokio::test]
+async fn a_member_joins_and_votes_and_another_leaves_while_a_lock_is_held() {
+    let mut cluster = Cluster::start(3, 4).await;
+    let held = cluster.node(0).lock("held").acquire().await.expect("a guard");
+    cluster.join(3, None).await;
+    cluster.wait_for(0, "n3", "voter").await;
+    acquire(cluster.node(3), "x").await;
+    cluster.node(1).handle().remove_member("n2").await.expect("decided");
+    cluster.wait_for_members(3, &["n0", "n1", "n3"]).await;
+    while !cluster.node(2).handle().has_left() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(held.is_good());
+    let left = cluster.nodes[2].take().expect("it ran");
+    left.stop().await;
+    let config = config_in(cluster.directory.path(), &cluster.members[..3], 2, &[]);
+    let again = Node::start(config).await.expect_err("it has left").to_string();
+    assert!(again.contains("has left the cluster"), "{again}");
+    // Three voters are left, of which one may be lost.
+    cluster.nodes[1].take().expect("it runs").stop().await;
+    acquire(cluster.node(3), "x").await;
+    assert!(cluster.node(3).lock("held").try_acquire().await.is_err());
+    drop(held);
+    acquire(cluster.node(3), "held").await;
+}
+
+#[tokio::test]
+async fn of_two_voters_one_leaves_and_the_other_goes_on_alone() {
+    let mut cluster = Cluster::start(2, 3).await;
+    cluster.node(0).handle().remove_member("n1").await.expect("decided");
+    while !cluster.node(1).handle().has_left() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    cluster.nodes[1].take().expect("it runs").stop().await;
+    cluster.wait_for_members(0, &["n0"]).await;
+    acquire(cluster.node(0), "x").await;
+    let last = cluster.node(0).handle().remove_member("n0").await;
+    assert!(matches!(last, Err(MembershipError::Impossible(_))), "{last:?}");
+    // Another one joins it.
+    cluster.nodes.truncate(1);
+    cluster.nodes.push(None);
+    cluster.join(2, None).await;
+    cluster.wait_for(0, "n2", "voter").await;
+    acquire(cluster.node(2), "x").await;
+}
+
+#[tokio::test]
+async fn a_wiped_member_is_replaced_by_a_new_one_of_its_name() {
+    let mut cluster = Cluster::start(3, 3).await;
+    let status = cluster.node(0).status();
+    let old = status.members[2].id;
+    cluster.nodes[2].take().expect("it runs").stop().await;
+    let config = config_in(cluster.directory.path(), &cluster.members, 2, &[]);
+    std::fs::remove_dir_all(&config.data).expect("removed");
+    let token = Some(cluster.node(1).handle().invite().expect("a token"));
+    let taken = Join { token: token.clone(), ..Join::default() };
+    let taken = mutua_node::join(&config, taken).await.expect_err("the name is taken");
+    assert!(matches!(taken, PrepareError::Refused { .. }), "{taken}");
+    let join = Join { token, replaces: true, ..Join::default() };
+    let new = mutua_node::join(&config, join).await.expect("replaced");
+    assert_ne!(new, old);
+    cluster.nodes[2] = Some(Node::start(config).await.expect("a node"));
+    cluster.wait_for(0, "n2", "voter").await;
+    acquire(cluster.node(2), "x").await;
+    cluster.nodes[1].take().expect("it runs").stop().await;
+    acquire(cluster.node(2), "x").await;
+}
+
+#[tokio::test]
+async fn a_follower_becomes_a_witness_and_a_follower_again() {
+    let mut cluster = Cluster::start(2, 3).await;
+    cluster.join(2, Some(Role::Follower)).await;
+    cluster.wait_for(0, "n2", "follower").await;
+    acquire(cluster.node(2), "x").await;
+    let handle = cluster.node(1).handle();
+    handle.set_role("n2", Role::Witness).await.expect("decided");
+    cluster.wait_for(0, "n2", "witness").await;
+    handle.set_role("n2", Role::Follower).await.expect("decided");
+    cluster.wait_for(0, "n2", "follower").await;
+    acquire(cluster.node(2), "x").await;
+    handle.set_role("n2", Role::Voter).await.expect("decided");
+    cluster.wait_for(0, "n2", "voter").await;
+    cluster.nodes[1].take().expect("it runs").stop().await;
+    acquire(cluster.node(2), "x").await;
+}
+
+#[tokio::test]
+async fn a_cluster_of_one_grows_and_all_restart() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let members = members(3);
+    let mut cluster = Cluster { directory, members, nodes: Vec::new() };
+    let above = 5 << 60;
+    mutua_node::init(&cluster.alone(0), Some(above)).expect("founded");
+    let node = Node::start(cluster.alone(0)).await.expect("a node");
+    node.ready().await;
+    let first = node.lock("x").acquire().await.expect("a guard").fencing_token().number();
+    assert!(first > above, "{first} is above {above}");
+    cluster.nodes.push(Some(node));
+    cluster.join(1, None).await;
+    cluster.join(2, None).await;
+    cluster.wait_for(0, "n1", "voter").await;
+    cluster.wait_for(0, "n2", "voter").await;
+    for node in &mut cluster.nodes {
+        node.take().expect("it runs").stop().await;
+    }
+    for index in 0..3 {
+        let config = cluster.alone(index);
+        cluster.nodes[index] = Some(Node::start(config).await.expect("a node"));
+    }
+    cluster.wait_for_members(2, &["n0", "n1", "n2"]).await;
+    let last = cluster.node(1).lock("x").acquire().await.expect("a guard").fencing_token();
+    assert!(last.number() > first);
+}
+
+#[tokio::test]
+async fn the_rest_of_a_lost_majority_goes_on_far_above_after_a_wait() {
+    let mut cluster = Cluster::start(3, 3).await;
+    let guard = cluster.node(0).lock("x").acquire().await.expect("a guard");
+    let before = guard.fencing_token().number();
+    drop(guard);
+    for node in &mut cluster.nodes {
+        node.take().expect("it runs").stop().await;
+    }
+    let config = |index| config_in(cluster.directory.path(), &cluster.members, index, &[]);
+    mutua_node::recover(&config(0), Duration::from_millis(500)).expect("recovered");
+    let node = Node::start(config(0)).await.expect("a node");
+    let why = node.status().suspended.expect("it waits");
+    assert!(!why.is_empty());
+    node.ready().await;
+    let after = node.lock("x").acquire().await.expect("a guard").fencing_token().number();
+    assert!(after >> 40 >= (before >> 40) + 1000, "{before} and {after}");
+    // The others are of the former cluster.
+    let lost = [
+        Node::start(config(1)).await.expect("a node"),
+        Node::start(config(2)).await.expect("a node"),
+    ];
+    acquire(&node, "x").await;
+    assert_eq!(node.status().members.len(), 1);
+    assert!(lost.iter().all(|lost| !lost.status().members[0].up));
+    assert!(keeps_the_former_log(&config(0).data));
+}
+
+/// Whether the log of the lost cluster was put aside.
+fn keeps_the_former_log(data: &Path) -> bool {
+    std::fs::read_dir(data)
+        .expect("read")
+        .flatten()
+        .any(|entry| entry.file_name().to_string_lossy().starts_with("consensus.lost."))
+}
