@@ -1,5 +1,6 @@
 //! The ways to get a lock, behind one trait, so that all are measured by the same loop.
 
+mod client;
 mod flock;
 mod grpc;
 mod library;
@@ -10,6 +11,7 @@ mod redlock;
 mod zookeeper;
 
 pub(crate) use self::{
+    client::MutuaClient,
     flock::Flock,
     grpc::Grpc,
     library::{Library, config as library_config},

@@ -15,7 +15,8 @@ use tokio::io::{AsyncBufReadExt, BufReader, Stdin};
 
 use crate::{
     clients::{
-        Flock, Grpc, Library, Lock, Mutex, Ping, Postgres, Redis, Redlock, Ring, Wait, Zookeeper,
+        Flock, Grpc, Library, Lock, Mutex, MutuaClient, Ping, Postgres, Redis, Redlock, Ring, Wait,
+        Zookeeper,
     },
     machine::{cpu_ns, now, resident_kib},
     spec::{Client, Done, Record, Spec, Work},
@@ -35,6 +36,7 @@ pub(crate) async fn run(spec: &Spec) -> Result<()> {
             let node = Library::start(directory, algorithm, addresses, me).await?;
             serve(spec, (0..spec.tasks).map(|_| Library::new(&node)).collect()).await
         }
+        Client::Mutua { endpoints } => one(spec, MutuaClient::connect(&of(endpoints)).await?).await,
         Client::Grpc { endpoints } => one(spec, Grpc::connect(&of(endpoints)).await?).await,
         Client::Zookeeper { endpoints } => {
             one(spec, Zookeeper::connect(&of(endpoints)).await?).await

@@ -37,7 +37,9 @@ impl Servers {
             _ => disk.path().to_owned(),
         };
         let (servers, endpoints) = match kind {
-            Kind::Served { nodes, algorithm } => peers::mutua(&home, *nodes, algorithm)?,
+            Kind::Served { nodes, algorithm } | Kind::Client { nodes, algorithm } => {
+                peers::mutua(&home, *nodes, algorithm)?
+            }
             Kind::Etcd { nodes, .. } => peers::etcd(&home, *nodes)?,
             Kind::Zookeeper { nodes } => peers::zookeeper(&home, *nodes)?,
             Kind::RedisPoll | Kind::RedisBlpop => peers::redis(&home, 1)?,
@@ -76,6 +78,7 @@ impl Servers {
         Ok(match &self.kind {
             Kind::LibraryEach { algorithm } => self.library(algorithm, processes, run)?,
             Kind::LibraryFew { .. } => self.library(ALGORITHMS[0], processes, run)?,
+            Kind::Client { .. } => Client::Mutua { endpoints },
             Kind::Served { .. } | Kind::Etcd { .. } => Client::Grpc { endpoints },
             Kind::Zookeeper { .. } => Client::Zookeeper { endpoints },
             Kind::RedisPoll => Client::RedisPoll { endpoint },

@@ -45,6 +45,8 @@ pub(crate) enum Client {
     Library { algorithm: String, addresses: Vec<String>, directory: PathBuf },
     /// etcd's lock service: an etcd, or nodes of Mutua.
     Grpc { endpoints: Vec<String> },
+    /// Mutua's own client.
+    Mutua { endpoints: Vec<String> },
     /// Curator's recipe.
     Zookeeper { endpoints: Vec<String> },
     /// `SET NX`, again after a pause.

@@ -31,6 +31,11 @@ pub(crate) enum Kind {
         nodes: usize,
         algorithm: &'static str,
     },
+    /// Mutua by its own client, so many nodes.
+    Client {
+        nodes: usize,
+        algorithm: &'static str,
+    },
     Etcd {
         nodes: usize,
         fsync: bool,
@@ -85,7 +90,13 @@ impl Kind {
     }
 
     pub(crate) fn is_mutua(&self) -> bool {
-        matches!(self, Self::LibraryEach { .. } | Self::LibraryFew { .. } | Self::Served { .. })
+        matches!(
+            self,
+            Self::LibraryEach { .. }
+                | Self::LibraryFew { .. }
+                | Self::Served { .. }
+                | Self::Client { .. }
+        )
     }
 
     pub(crate) fn is_limit(&self) -> bool {
@@ -132,6 +143,11 @@ fn mutua() -> Vec<System> {
     for (nodes, name) in [(3, "3 nodes, tasks"), (1, "1 node, tasks")] {
         let (id, title) = (format!("mutua-tasks-{nodes}"), format!("Mutua library, {name}"));
         all.push(system(&id, &title, Kind::LibraryFew { nodes }, false, "mutua"));
+    }
+    for (nodes, name) in [(1, "1 node"), (3, "3 nodes")] {
+        let (id, title) = (format!("mutua-client-{nodes}"), format!("Mutua client, {name}"));
+        let kind = Kind::Client { nodes, algorithm: ALGORITHMS[0] };
+        all.push(system(&id, &title, kind, true, "mutua-client"));
     }
     let kind = Kind::Served { nodes: 1, algorithm: ALGORITHMS[0] };
     all.push(system("mutua-grpc-1", "Mutua gRPC, 1 node", kind, false, "mutua-grpc"));

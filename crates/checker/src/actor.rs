@@ -57,6 +57,10 @@ pub(crate) struct Look {
     pub(crate) changes: u8,
     /// Its view and the process that started it. (Repairs.)
     pub(crate) view: Option<(u32, Option<NodeId>)>,
+    /// It has the token, or would enter at once. (Repairs.)
+    pub(crate) token: bool,
+    /// The epoch of its clock; none while it is suspended. (Repairs.)
+    pub(crate) epoch: Option<u32>,
 }
 
 /// The reaction of a process to one event.

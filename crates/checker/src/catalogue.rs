@@ -15,6 +15,7 @@ use crate::{
     ghost::{Ghost, GhostBits, Happened},
     ids::{EffectId, LocalId, OutboxId, PacketId},
     intern::Interner,
+    known::Span,
     symmetry::Symmetry,
 };
 
@@ -137,9 +138,12 @@ pub(crate) trait Catalogue: Send {
     /// The lowest clock reading in it, if it holds any.
     fn lowest_in_local(&self, local: LocalId) -> Option<u64>;
     fn lowest_in_outbox(&self, outbox: OutboxId) -> Option<u64>;
+    /// The span of the readings of this epoch.
+    fn span_in_local(&self, local: LocalId, epoch: u32) -> Span;
+    fn span_in_outbox(&self, outbox: OutboxId, epoch: u32) -> Span;
     /// The same with all readings lower by so much.
-    fn shift_local(&mut self, local: LocalId, by: u64) -> LocalId;
-    fn shift_outbox(&mut self, outbox: OutboxId, by: u64) -> OutboxId;
+    fn shift_local(&mut self, local: LocalId, from: u32, by: u64) -> LocalId;
+    fn shift_outbox(&mut self, outbox: OutboxId, from: u32, by: u64) -> OutboxId;
     /// The same under new names.
     fn rename_local(&mut self, local: LocalId, renaming: &Renaming) -> LocalId;
     fn rename_outbox(&mut self, outbox: OutboxId, renaming: &Renaming) -> OutboxId;
@@ -468,17 +472,34 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
         lowest
     }
 
-    fn shift_local(&mut self, local: LocalId, by: u64) -> LocalId {
+    fn span_in_local(&self, local: LocalId, epoch: u32) -> Span {
+        let mut span = Span::NONE;
+        self.locals.get(local).actor.clone().map_times(&mut |time| span.add(*time, epoch));
+        span
+    }
+
+    fn span_in_outbox(&self, outbox: OutboxId, epoch: u32) -> Span {
+        let mut span = Span::NONE;
+        for packet in self.packets_in(outbox) {
+            packet.sent.into_iter().for_each(|sent| span.add(sent, epoch));
+            if let Some(mut message) = packet.message.clone() {
+                message.times(&mut |time| span.add(*time, epoch));
+            }
+        }
+        span
+    }
+
+    fn shift_local(&mut self, local: LocalId, from: u32, by: u64) -> LocalId {
         let mut shifted = self.locals.get(local).clone();
-        shifted.actor.map_times(&mut |time| sink(time, by));
+        shifted.actor.map_times(&mut |time| sink(time, from, by));
         self.locals.id(shifted)
     }
 
-    fn shift_outbox(&mut self, outbox: OutboxId, by: u64) -> OutboxId {
+    fn shift_outbox(&mut self, outbox: OutboxId, from: u32, by: u64) -> OutboxId {
         self.map_packets(outbox, |packet| {
-            packet.sent.iter_mut().for_each(|sent| sink(sent, by));
+            packet.sent.iter_mut().for_each(|sent| sink(sent, from, by));
             if let Some(message) = &mut packet.message {
-                message.times(&mut |time| sink(time, by));
+                message.times(&mut |time| sink(time, from, by));
             }
         })
     }
@@ -529,6 +550,9 @@ fn lower(lowest: &mut Option<u64>, time: Time) {
     *lowest = Some(lowest.map_or(time.number(), |lowest| lowest.min(time.number())));
 }
 
-fn sink(time: &mut Time, by: u64) {
-    *time = Time::from_number(time.number() - by);
+/// Lowers a reading, unless it is of an epoch before `from`.
+fn sink(time: &mut Time, from: u32, by: u64) {
+    if time.epoch() >= from {
+        *time = Time::from_number(time.number() - by);
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::marker::PhantomData;
 
+use mutua_algorithms::Time;
+
 use crate::{
     ids::{Id, LocalId, OutboxId},
     intern::Memo,
@@ -46,8 +48,41 @@ impl<I: Id, T> Table<I, T> {
 pub(crate) struct Shifts {
     lowest_locals: Lowest,
     lowest_outboxes: Lowest,
+    local_spans: Memo<LocalId, u32, Span>,
+    outbox_spans: Memo<OutboxId, u32, Span>,
     locals: Memo<LocalId, u32, LocalId>,
     outboxes: Memo<OutboxId, u32, OutboxId>,
+}
+
+/// The readings of one epoch in one thing: the lowest count among them, and whether some are of a
+/// later epoch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Span {
+    lowest: u32,
+    later: bool,
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl Span {
+    /// No reading.
+    pub(crate) const NONE: Self = Self { lowest: NO_READING, later: false };
+
+    /// Adds a reading.
+    pub(crate) fn add(&mut self, time: Time, epoch: u32) {
+        if time.epoch() == epoch {
+            self.lowest = self.lowest.min(small(time.count()));
+        }
+        self.later |= time.epoch() > epoch;
+    }
+
+    fn join(self, other: Self) -> Self {
+        Self { lowest: self.lowest.min(other.lowest), later: self.later | other.later }
+    }
 }
 
 impl Shifts {
@@ -55,6 +90,8 @@ impl Shifts {
         Self {
             lowest_locals: Lowest(Vec::new()),
             lowest_outboxes: Lowest(Vec::new()),
+            local_spans: Memo::new(),
+            outbox_spans: Memo::new(),
             locals: Memo::new(),
             outboxes: Memo::new(),
         }
@@ -79,18 +116,49 @@ impl Shifts {
         u64::from(lowest)
     }
 
+    /// The lowest count of this epoch in all of these; 0 if a reading is of a later one.
+    pub(crate) fn lowest_of(
+        &mut self,
+        model: &Model,
+        locals: &[u32],
+        outboxes: &[u32],
+        epoch: u32,
+    ) -> u64 {
+        let mut span = Span::NONE;
+        for local in locals.iter().copied().map(LocalId) {
+            let known = self.local_spans.get(local, epoch);
+            span = span.join(known.unwrap_or_else(|| {
+                let found = model.catalogue().span_in_local(local, epoch);
+                self.local_spans.set(local, epoch, found);
+                found
+            }));
+        }
+        for outbox in outboxes.iter().copied().map(OutboxId) {
+            let known = self.outbox_spans.get(outbox, epoch);
+            span = span.join(known.unwrap_or_else(|| {
+                let found = model.catalogue().span_in_outbox(outbox, epoch);
+                self.outbox_spans.set(outbox, epoch, found);
+                found
+            }));
+        }
+        if span.later || span.lowest == NO_READING { 0 } else { u64::from(span.lowest) }
+    }
+
+    /// Lowers the readings of the epochs from `from` on.
     pub(crate) fn shift(
         &mut self,
         model: &Model,
         locals: &mut [u32],
         outboxes: &mut [u32],
+        from: u32,
         by: u64,
     ) {
-        let code = u32::try_from(by).expect("clocks of an exploration stay small");
+        // Epochs are few, and so are counts.
+        let code = (from << 24) | small(by);
         for word in locals {
             let local = LocalId(*word);
             let shifted = self.locals.get(local, code).unwrap_or_else(|| {
-                let shifted = model.catalogue().shift_local(local, by);
+                let shifted = model.catalogue().shift_local(local, from, by);
                 self.locals.set(local, code, shifted);
                 shifted
             });
@@ -99,7 +167,7 @@ impl Shifts {
         for word in outboxes {
             let outbox = OutboxId(*word);
             let shifted = self.outboxes.get(outbox, code).unwrap_or_else(|| {
-                let shifted = model.catalogue().shift_outbox(outbox, by);
+                let shifted = model.catalogue().shift_outbox(outbox, from, by);
                 self.outboxes.set(outbox, code, shifted);
                 shifted
             });
@@ -129,12 +197,16 @@ impl Lowest {
         if self.0.len() <= index {
             self.0.resize(index + 1, NOT_KNOWN);
         }
-        let found = found.map_or(NO_READING, |reading| {
-            u32::try_from(reading).expect("clocks of an exploration stay small")
-        });
+        let found = found.map_or(NO_READING, small);
         self.0[index] = found;
         found
     }
+}
+
+/// A reading or a count as a small number.
+fn small(count: u64) -> u32 {
+    let found = u32::try_from(count).ok().filter(|&count| count < 1 << 24);
+    found.expect("clocks of an exploration stay small")
 }
 
 /// Keeps a value under a number.

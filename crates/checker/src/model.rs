@@ -49,6 +49,8 @@ pub(crate) struct Model {
     pub(crate) timers: Timers,
     /// When crashes are reported to a repair.
     pub(crate) detector: Detector,
+    /// Whether there is a repair, whose views set the clocks.
+    pub(crate) repaired: bool,
     /// Whether a state is one with all that differ from it by a shift of all clocks.
     pub(crate) shift: bool,
     /// The renamings of processes that change nothing; a state is one with all that they make of
@@ -119,8 +121,8 @@ impl Model {
         Ok(model)
     }
 
-    /// The model of a mutual exclusion algorithm with the generic repair. Ids decide the election,
-    /// views set the clocks, and timers wait for all links, so nothing is reduced.
+    /// The model of a mutual exclusion algorithm with a repair. Ids decide the election, and timers
+    /// wait for all links, so only clocks are reduced.
     fn of_repair<M: Mutex>(
         system: &System,
         build: Build,
@@ -130,12 +132,15 @@ impl Model {
         let plan = if repair.without_views { plan.without_view_numbers() } else { plan };
         let plan = if repair.special { plan.with_special() } else { plan };
         let plan = Shared::new(plan);
+        // With bounds on transmission a detector is as good as an acknowledgement.
+        let acknowledged = system.timers == Timers::Any;
         let actors = plan.start().all().map(|me| {
-            let mut actor = Repairing::<M>::new(me, &plan, system.entries_of(me));
+            let entries = system.entries_of(me);
+            let mut actor = Repairing::<M>::new(me, &plan, entries, acknowledged);
             let sends = actor.begin();
             (actor, sends)
         });
-        let build = Build { shift: false, symmetry: false, partial_order: false, ..build };
+        let build = Build { symmetry: false, partial_order: false, ..build };
         Self::of(M::ABOUT, system, build, plan.start(), actors.collect())
     }
 
@@ -190,7 +195,8 @@ impl Model {
         let links = system.links(about);
         let rules = Rules {
             links,
-            stamps: about.uses_stamps,
+            // The order of pending requests decides how the next view of a repair starts.
+            stamps: about.uses_stamps || system.repair.is_some(),
             ghost: build.ghost,
             app_messages: app_messages > 0,
             crashes: system.faults.crashes + system.faults.restarts > 0,
@@ -212,7 +218,8 @@ impl Model {
             ghost: build.ghost,
             timers: system.timers,
             detector: system.repair.map_or(Detector::Perfect, |repair| repair.detector),
-            shift: build.shift && about.uses_stamps,
+            repaired: system.repair.is_some(),
+            shift: build.shift && (about.uses_stamps || system.repair.is_some()),
             symmetries: Vec::new(),
             // Only where an event at one process does not depend on the others: a timer waits for
             // all links.

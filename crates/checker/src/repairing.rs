@@ -2,7 +2,7 @@
 //! reports of the failure detector and the election's timers.
 
 use mutua_algorithms::{
-    Mutex, NodeId, Phase, Renaming, Shared, Time,
+    Mutex, NodeId, Phase, Renaming, Shared, Time, Timer,
     repairs::{Effect, Generic, Outbox, Plan, RepairMessage},
 };
 
@@ -15,6 +15,9 @@ pub(crate) struct Repairing<M: Mutex> {
     plan: Shared<Plan>,
     /// None while it is down.
     process: Option<Generic<M>>,
+    /// Whether a ring's passes are acknowledged. Acknowledgements only detect a crash, which the
+    /// detector reports as well, and those in flight have no bound.
+    acknowledged: bool,
     entries_left: u8,
     /// Its crashes and restarts.
     changes: u8,
@@ -24,9 +27,16 @@ pub(crate) struct Repairing<M: Mutex> {
 
 impl<M: Mutex> Repairing<M> {
     /// A process at the start.
-    pub(crate) fn new(me: NodeId, plan: &Shared<Plan>, entries: u8) -> Self {
-        let process = Some(Generic::new(me, plan));
-        Self { me, plan: plan.clone(), process, entries_left: entries, changes: 0, timers: 0 }
+    pub(crate) fn new(me: NodeId, plan: &Shared<Plan>, entries: u8, acknowledged: bool) -> Self {
+        Self {
+            me,
+            plan: plan.clone(),
+            process: Some(Generic::new(me, plan)),
+            acknowledged,
+            entries_left: entries,
+            changes: 0,
+            timers: 0,
+        }
     }
 
     /// Begins; the first messages.
@@ -108,6 +118,9 @@ impl<M: Mutex> Actor for Repairing<M> {
     fn react(&mut self, out: &mut Self::Outbox) -> Reaction<Self::Message> {
         let mut reaction = Reaction::default();
         out.drain(|effect| match effect {
+            Effect::Send { message: RepairMessage::Acknowledge { .. }, .. }
+            | Effect::SetTimer { timer: Timer::Acknowledgement, .. }
+                if !self.acknowledged => {}
             Effect::Send { to, message, .. } => reaction.sends.push((to, message)),
             Effect::Multicast { to, message } => reaction.multicast(to, &message),
             Effect::Enter { .. } => reaction.entered = true,
@@ -143,6 +156,9 @@ impl<M: Mutex> Actor for Repairing<M> {
             in_cs: process.phase() == Phase::InCs,
             changes,
             view,
+            token: process.has_token(),
+            // A special repair raises the epoch within the view.
+            epoch: view.map(|_| process.changes().view()),
             ..Look::default()
         }
     }

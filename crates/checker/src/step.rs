@@ -241,6 +241,9 @@ impl<'a> Stepper<'a> {
         if outcome.marks & RESUMED != 0 {
             violated |= self.judge_view(next, node);
         }
+        if self.model.repaired {
+            violated |= self.judge_token(next, node);
+        }
         self.normalise(next);
         violated
     }
@@ -296,6 +299,17 @@ impl<'a> Stepper<'a> {
         if differs { bit(Claim::Agreement) } else { 0 }
     }
 
+    /// Of the processes that are up, one at most has the token or would enter at once: a repair
+    /// makes no second one.
+    fn judge_token(&mut self, next: &[u32], node: usize) -> Properties {
+        if !self.look(LocalId(next[node])).token {
+            return 0;
+        }
+        let mut others = (0..self.model.processes).filter(|&other| other != node);
+        let second = others.any(|other| self.look(LocalId(next[other])).token);
+        if second { bit(Claim::Agreement) } else { 0 }
+    }
+
     /// Whether the failure detector can report so many crashes and restarts of a process.
     fn may_report(&mut self, state: &[u32], node: NodeId, changes: u8) -> bool {
         let wrong = self.model.detector == Detector::Timeout && changes == 1;
@@ -346,11 +360,35 @@ impl<'a> Stepper<'a> {
 
     /// Lowers all clocks alike until the lowest reading is zero.
     fn sink(&mut self, next: &mut [u32]) {
+        if self.model.repaired {
+            return self.sink_in_epoch(next);
+        }
         let (locals, rest) = next.split_at_mut(self.model.processes);
         let outboxes = &mut rest[..self.model.processes];
         let lowest = self.shifts.lowest(self.model, locals, outboxes);
         if lowest > 0 {
-            self.shifts.shift(self.model, locals, outboxes, lowest);
+            self.shifts.shift(self.model, locals, outboxes, 0, lowest);
+        }
+    }
+
+    /// A repair sets clocks to the start of an epoch. While all processes that are up are in the
+    /// same one, none will set its clock within it: its readings are compared and stepped only.
+    fn sink_in_epoch(&mut self, next: &mut [u32]) {
+        let mut common = None;
+        for &local in &next[..self.model.processes] {
+            let look = self.look(LocalId(local));
+            match look.epoch {
+                _ if look.down => {}
+                Some(epoch) if common.is_none_or(|common| common == epoch) => common = Some(epoch),
+                Some(_) | None => return,
+            }
+        }
+        let Some(epoch) = common else { return };
+        let (locals, rest) = next.split_at_mut(self.model.processes);
+        let outboxes = &mut rest[..self.model.processes];
+        let lowest = self.shifts.lowest_of(self.model, locals, outboxes, epoch);
+        if lowest > 0 {
+            self.shifts.shift(self.model, locals, outboxes, epoch, lowest);
         }
     }
 

@@ -5,7 +5,7 @@ use mutua_algorithms::{Claim, Kind, Links, NodeId, Value, registry, self_stabili
 use crate::{
     actor::Event,
     check::{Task, properties},
-    system::Timers,
+    system::{Detector, Timers},
     trail::{Happening, Message, What},
 };
 
@@ -32,6 +32,12 @@ impl Task {
         if let Some(repair) = self.system.repair {
             let kind = if repair.special { "special" } else { "repair" };
             name += &format!("-{kind}-{}", repair.election.name());
+            if repair.without_views {
+                name += "-without-views";
+            }
+            if repair.detector == Detector::Timeout {
+                name += "-suspicions";
+            }
         }
         if !self.system.faults.is_none() {
             name += "-faults";
@@ -48,6 +54,12 @@ impl Task {
         if let Some(repair) = self.system.repair {
             let kind = if repair.special { "special repair" } else { "repaired" };
             words += &format!(", {kind} with {}", repair.election.name());
+            if repair.without_views {
+                words += ", messages without their view";
+            }
+            if repair.detector == Detector::Timeout {
+                words += ", reports by timeouts";
+            }
         }
         words
     }

@@ -17,6 +17,7 @@ mod quorums;
 mod replay;
 mod simulate;
 mod status;
+mod top;
 
 pub(crate) use locks::{block_on, plain};
 pub(crate) use node::{LogFormat, log_to_stderr, read as read_config};
@@ -51,7 +52,7 @@ pub(crate) enum Command {
     /// Break a lock, that is, take it from its holder: exit code 1 if it is not held.
     #[command(after_help = locks::BREAK_HELP)]
     Break(locks::BreakArguments),
-    /// Demonstrate what a lock prevents.
+    /// Demonstrate what a lock prevents, and what a cluster survives.
     Demo(demo::Arguments),
     /// Print a completion script for a shell.
     Completions(man::CompletionArguments),
@@ -92,6 +93,9 @@ pub(crate) enum Command {
     /// Show a node's status: view, links, and why grants are suspended.
     #[command(after_help = status::HELP)]
     Status(status::Arguments),
+    /// Watch members, locks, holders, queues and rates live.
+    #[command(after_help = top::HELP)]
+    Top(top::Arguments),
     /// Make and renew a private CA and certificates for mutual TLS.
     #[command(after_help = cert::HELP)]
     Cert(cert::Arguments),
@@ -124,6 +128,7 @@ impl Command {
             Self::Node(arguments) => node::run(&arguments),
             Self::Cluster(arguments) => cluster::run(&arguments),
             Self::Status(arguments) => status::run(&arguments),
+            Self::Top(arguments) => top::run(&arguments),
             Self::Cert(arguments) => cert::run(&arguments),
             Self::Config(arguments) => config::run(&arguments),
         }

@@ -10,7 +10,7 @@ use clap::{Command, builder::Styles};
 /// The groups, in the order of the help; every command is in one of them.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Locks", &["lock", "ls", "show", "watch", "verify", "break"]),
-    ("Nodes and clusters", &["node", "cluster", "status", "cert", "config"]),
+    ("Nodes and clusters", &["node", "cluster", "status", "top", "cert", "config"]),
     (
         "Study of algorithms",
         &["lab", "algorithms", "simulate", "compare", "choose", "check", "replay", "quorums"],

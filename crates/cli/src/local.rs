@@ -12,8 +12,8 @@ pub(crate) mod notice;
 mod selection;
 mod start;
 
-pub(crate) use endpoint::Endpoint;
-pub(crate) use node::main;
+pub(crate) use endpoint::{Endpoint, socket_of};
+pub(crate) use node::{main, raise_open_files};
 pub(crate) use selection::{SYSTEM_CONFIG, Selection, Target, config_file};
 use start::connect_or_start;
 

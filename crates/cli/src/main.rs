@@ -33,15 +33,26 @@ struct Arguments {
     command: commands::Command,
 }
 
+/// Whether this program was started by another of its processes.
+fn is_named_exe() -> bool {
+    std::fs::read("/proc/self/comm").is_ok_and(|name| name == b"exe\n")
+}
+
 fn main() -> ExitCode {
     // Mutua starts itself with these arguments; parsing them would only cost time.
     let mut own: Vec<_> = std::env::args_os().skip(1).collect();
+    if is_named_exe() {
+        // It was started as /proc/self/exe: lists of processes would show that name.
+        let _ = std::fs::write("/proc/self/comm", "mutua");
+    }
     match own.first().and_then(|first| first.to_str()) {
         Some(supervisor::ARGUMENT) => return supervisor::main(&own),
         Some(local::ARGUMENT) => return local::main(&own),
         Some(commands::lock::DIE) => return commands::lock::die(&own),
-        Some(commands::demo::ARGUMENT) => return commands::demo::main(&own),
         _ => {}
+    }
+    if let Some(code) = commands::demo::part(&own) {
+        return code;
     }
     // `mutua help --help` is `mutua help`.
     if own.first().is_some_and(|first| first == "help") {

@@ -106,8 +106,9 @@ impl Mark {
     }
 }
 
-/// The longest lease of this user's and root's processes that hold locks, by their marks.
-pub fn longest_mark(socket: &Path) -> Option<Duration> {
+/// The longest lease of processes that hold locks, by their marks. Only marks of users that may use
+/// the node count: any user can make one.
+pub fn longest_mark(socket: &Path, may_use: impl Fn(u32) -> bool) -> Option<Duration> {
     let list = fs::read_to_string("/proc/net/unix").ok()?;
     let prefix = mark_prefix(socket);
     // The listeners only: connections to them have the same name.
@@ -116,14 +117,13 @@ pub fn longest_mark(socket: &Path) -> Option<Duration> {
     let names = lines.filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));
     let leases = names.filter(|name| name.starts_with(&prefix)).filter_map(|name| {
         let millis = name.rsplit(':').next()?.parse().ok()?;
-        is_ours(name).then(|| Duration::from_millis(millis))
+        counts(name, &may_use).then(|| Duration::from_millis(millis))
     });
     leases.max()
 }
 
-/// Whether the owner of a name is this user or root: any user can take any name. An owner that
-/// cannot be determined counts as this user.
-fn is_ours(name: &str) -> bool {
+/// Whether the owner of a name may use the node. An owner that cannot be determined may.
+fn counts(name: &str, may_use: impl Fn(u32) -> bool) -> bool {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let owner_of_name = || {
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -131,7 +131,7 @@ fn is_ours(name: &str) -> bool {
         owner(&UnixStream::from_std(socket.into())?)
     };
     match owner_of_name() {
-        Ok(owner) => owner == geteuid().as_raw() || owner == 0,
+        Ok(owner) => may_use(owner),
         // Its backlog is full.
         Err(error) => error.kind() == io::ErrorKind::WouldBlock,
     }
@@ -175,16 +175,17 @@ mod tests {
     async fn the_marks_of_holders_give_the_longest_lease() {
         let directory = tempfile::tempdir().expect("a directory");
         let (socket, other) = (directory.path().join("s"), directory.path().join("t"));
-        assert_eq!(longest_mark(&socket), None);
+        assert_eq!(longest_mark(&socket, |_| true), None);
         let short = Mark::new(&socket, Duration::from_secs(3)).expect("marked");
         let long = Mark::new(&socket, Duration::from_secs(12)).expect("marked");
         let same = Mark::new(&socket, Duration::from_secs(3)).expect("marked");
         let _at_other = Mark::new(&other, Duration::from_secs(99)).expect("marked");
-        assert_eq!(longest_mark(&socket), Some(Duration::from_secs(12)));
+        assert_eq!(longest_mark(&socket, |_| true), Some(Duration::from_secs(12)));
+        assert_eq!(longest_mark(&socket, |_| false), None, "of a user who may not use it");
         drop(long);
-        assert_eq!(longest_mark(&socket), Some(Duration::from_secs(3)));
+        assert_eq!(longest_mark(&socket, |_| true), Some(Duration::from_secs(3)));
         drop((short, same));
-        assert_eq!(longest_mark(&socket), None);
+        assert_eq!(longest_mark(&socket, |_| true), None);
     }
 
     #[tokio::test]
@@ -194,7 +195,7 @@ mod tests {
         let _mark = Mark::new(&socket, Duration::from_secs(3)).expect("marked");
         let prefix = super::mark_prefix(&socket);
         for reads in 1..10 {
-            assert_eq!(longest_mark(&socket), Some(Duration::from_secs(3)));
+            assert_eq!(longest_mark(&socket, |_| true), Some(Duration::from_secs(3)));
             let list = std::fs::read_to_string("/proc/net/unix").expect("read");
             // The mark itself, and each connection that it has not accepted.
             assert_eq!(list.matches(&prefix).count(), 1 + reads);

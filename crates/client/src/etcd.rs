@@ -114,6 +114,7 @@ async fn lock(
         Err(status) => {
             let reason = match status.code() {
                 tonic::Code::DeadlineExceeded => v1::Reason::Timeout,
+                tonic::Code::PermissionDenied => v1::Reason::Denied,
                 _ => v1::Reason::Unavailable,
             };
             refuse(report, reason, status.message());

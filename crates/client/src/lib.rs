@@ -1,16 +1,46 @@
-//! Client of a Mutua node, or of a real etcd.
+//! Client of a Mutua node: distributed locks for programs that are not members themselves.
 //!
-//! [`hold`] acquires one lock and keeps it. Its lease is counted from the moment the last
-//! acknowledged renewal was *sent*, so the client never believes in the lock for longer than the
-//! node does. When the connection breaks, the client reconnects and reclaims its lock.
+//! ```no_run
+//! # async fn work() {}
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use mutua_client::Client;
 //!
-//! This crate also has what client and server share: the messages ([`proto`]) and the socket that a
-//! node serves local clients on ([`endpoint`]). It needs no server code.
+//! let client = Client::connect("unix:/run/mutua/locks.sock").await?;
+//! let guard = client.lock("nightly").acquire().await?;
+//! println!("held with fencing token {}", guard.fencing_token());
+//! tokio::select! {
+//!     lost = guard.lost() => println!("{lost}: stop at once"),
+//!     () = work() => println!("done"),
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! - A [`Client`] is one session on one connection; its locks exclude all other clients of the
+//!   cluster, whatever they use (`mutua lock`, etcd's clients, other languages).
+//! - [`Lock::acquire`] has the habits of `tokio::sync::Mutex`: waiters are granted in order of
+//!   arrival at their node, dropping the future leaves the queue, dropping the [`Guard`] releases.
+//! - The session is renewed in the background. When the connection breaks, the client reconnects,
+//!   to another member if its node is lost, and keeps its locks if that succeeds within the lease.
+//!   Otherwise [`Guard::lost`] completes, before another client can hold the lock.
+//! - [`blocking`] has the same for threads.
+//!
+//! A `Mutex<T>` that contains its data is not offered: what a distributed lock protects lies
+//! elsewhere, and a guard can be lost while it exists. The resource itself should refuse a fencing
+//! token that is smaller than one that it has seen.
+//!
+//! Beneath it, [`hold`] acquires one lock of a node or of a real etcd and reports each event, as
+//! `mutua lock` shows them. The crate also has what client and server share: the messages
+//! ([`proto`]) and the socket that a node serves local clients on ([`endpoint`]).
+//!
+//! A lease is counted from the moment the last acknowledged renewal was *sent*, so a client never
+//! believes in a lock for longer than the node does.
 
 mod address;
 mod calls;
+mod client;
 pub mod endpoint;
 mod etcd;
+pub mod frames;
 pub mod proto;
 mod scope;
 mod secure;
@@ -20,6 +50,7 @@ pub mod testing;
 
 pub use address::{ConnectError, PathTooLong, fits, normal};
 pub use calls::{About, CallError, about, change_member, close_session, invite, status, stop};
+pub use client::{AcquireError, Client, Guard, Holder, Lock, Lost, Options, blocking};
 pub use mutua_host::now;
 pub use mutua_protocol::Moment;
 pub use scope::Scope;
@@ -145,7 +176,10 @@ pub async fn connect(endpoint: &str) -> Result<Channel, ConnectError> {
         let Some(last) = causes.last() else { return ConnectError::Unreachable(endpoint.into()) };
         let text = format!("{endpoint}: {last}");
         match last.downcast_ref::<io::Error>().map(io::Error::kind) {
-            Some(io::ErrorKind::PermissionDenied) => ConnectError::Denied(text),
+            Some(io::ErrorKind::PermissionDenied) => ConnectError::Denied(format!(
+                "{text}; a node serves its own user and root, and other users by rules in [[access]] \
+                 of its configuration"
+            )),
             _ => ConnectError::Unreachable(text),
         }
     };

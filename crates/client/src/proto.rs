@@ -7,7 +7,12 @@ pub mod v1 {
     include!("generated/mutua.v1.rs");
 }
 
-/// The part of etcd's API that leases need.
+/// A key and its changes, as etcd's API shows them.
+pub mod mvccpb {
+    include!("generated/mvccpb.rs");
+}
+
+/// The part of etcd's API that leases and recipes need.
 pub mod etcdserverpb {
     include!("generated/etcdserverpb.rs");
 }
@@ -15,4 +20,14 @@ pub mod etcdserverpb {
 /// etcd's lock service.
 pub mod v3lockpb {
     include!("generated/v3lockpb.rs");
+}
+
+/// etcd's election service.
+pub mod v3electionpb {
+    include!("generated/v3electionpb.rs");
+}
+
+/// The health check of gRPC.
+pub mod health {
+    include!("generated/grpc.health.v1.rs");
 }

@@ -8,11 +8,10 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use members::Members;
 pub(crate) use run::run;
 
 use std::time::Duration;
-
-use members::Members;
 
 use super::{Event, HoldRequest, Scope};
 use crate::{
@@ -340,6 +339,7 @@ impl Session {
                 self.members.prefer(moved.endpoints);
                 return Some(self.broken(now, format!("{} serves the session", moved.node)));
             }
+            Reply::Failed(failed) => return Some(self.broken(now, failed.text)),
             Reply::Closed(_) => return Some(self.closed(now)),
         }
         None

@@ -9,13 +9,13 @@ use std::{
     time::Duration,
 };
 
-use openraft::{ChangeMembers, EmptyNode, error::RaftError};
+use openraft::{ChangeMembers, EmptyNode, error::RaftError, raft::AppendEntriesResponse};
 use tokio::{sync::watch, time::Instant};
 
 use crate::{
     config::{EngineConfig, Origin},
     error::{ChangeError, Ended, EngineError, HandleError, InitializeError, ProposeError},
-    guards::Guards,
+    guards::{Guards, Turn},
     interface::{StateMachine, Transport, VoterId, Watcher},
     log_store::{LogStore, file::Disk},
     machine::Machine,
@@ -69,6 +69,7 @@ pub struct Engine {
     origin: Origin,
     guarded: bool,
     change_timeout: Duration,
+    election_max: Duration,
     raft: Raft,
     store: LogStore,
     shared: Arc<Shared>,
@@ -104,6 +105,7 @@ impl Engine {
             origin: config.origin,
             guarded: config.guarded,
             change_timeout: config.timing.election_max * 10,
+            election_max: config.timing.election_max,
             raft,
             store,
             shared,
@@ -225,7 +227,11 @@ impl Engine {
         let answer = match request {
             Request::Append(request) => {
                 let answer = self.raft.append_entries(request).await;
-                Answer::Append(answer.map_err(|_| HandleError::Ended)?)
+                let answer = answer.map_err(|_| HandleError::Ended)?;
+                if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
+                    self.shared.heard_leader();
+                }
+                Answer::Append(answer)
             }
             Request::Vote(request) => {
                 if self.origin != Origin::Founding && self.store.is_empty() {
@@ -243,13 +249,33 @@ impl Engine {
         Ok(wire::encode(&answer))
     }
 
-    /// Guard 2: tell whether this voter sees a majority of the voters, itself included. Without,
-    /// it does not stand for election: it could not win, and its growing term would unseat the
-    /// leader when it is seen again. Until the first call it does not.
-    pub fn sees(&self, majority: bool) {
-        if self.guarded {
-            self.raft.runtime_config().elect(majority);
+    /// Guard 2: tell which voters this one sees; to be called several times in an `election_max`.
+    /// Without a majority of them, itself included, it does not stand for election: it could not
+    /// win, and its growing term would unseat the leader when it is seen again. Until the first
+    /// call it does not.
+    ///
+    /// Of those that see a majority, the one with the greatest id stands first, the others later.
+    pub fn sees(&self, seen: &BTreeSet<VoterId>) {
+        if !self.guarded {
+            return;
         }
+        let metrics = self.raft.metrics();
+        let (configs, leader) = {
+            let metrics = metrics.borrow();
+            let members = metrics.membership_config.membership();
+            (members.get_joint_config().clone(), metrics.current_leader)
+        };
+        let is_seen = |voter: &VoterId| *voter == self.id || seen.contains(voter);
+        let majority = |voters: &BTreeSet<VoterId>| {
+            voters.iter().filter(|voter| is_seen(voter)).count() * 2 > voters.len()
+        };
+        let before =
+            |voter: &&VoterId| **voter > self.id && Some(**voter) != leader && is_seen(voter);
+        let voters = configs.last();
+        let rank = voters.map_or(0, |voters| voters.iter().filter(before).count());
+        let turn = Turn { rank, silence: self.shared.silence() };
+        let stands = configs.iter().all(majority) && turn.has_come(self.election_max);
+        self.raft.runtime_config().elect(stands);
     }
 
     /// The leader, as far as this voter knows.

@@ -58,7 +58,8 @@
 //!
 //! 1. A leader that no majority has answered for `2 x election_max` sends nothing for
 //!    `4 x election_max`.
-//! 2. A voter stands for election only while it sees a majority of voters ([`Engine::sees`]).
+//! 2. A voter stands for election only while it sees a majority of voters ([`Engine::sees`]), and
+//!    of these the one with the greatest id first: two that stand at the same time may both fail.
 //! 3. A leader takes proposals only while the last answer of a majority is younger than
 //!    `election_max`.
 //!

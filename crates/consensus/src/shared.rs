@@ -1,6 +1,9 @@
 //! What the parts of one engine share.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
@@ -12,6 +15,8 @@ pub(crate) struct Shared {
     guards: Mutex<Guards>,
     /// The first error of the log store, in words: openraft reports less.
     failure: Mutex<Option<String>>,
+    /// When a leader's message was last accepted here, or else the start.
+    leader_heard: Mutex<Instant>,
 }
 
 impl Shared {
@@ -20,6 +25,7 @@ impl Shared {
             watcher: Mutex::new(watcher),
             guards: Mutex::new(guards),
             failure: Mutex::new(None),
+            leader_heard: Mutex::new(Instant::now()),
         }
     }
 
@@ -34,6 +40,16 @@ impl Shared {
 
     pub(crate) fn may_send(&self) -> bool {
         self.guards().may_send(Instant::now())
+    }
+
+    /// A leader's message was accepted.
+    pub(crate) fn heard_leader(&self) {
+        *lock(&self.leader_heard) = Instant::now();
+    }
+
+    /// For how long no leader was heard of.
+    pub(crate) fn silence(&self) -> Duration {
+        lock(&self.leader_heard).elapsed()
     }
 
     pub(crate) fn fail(&self, error: &impl ToString) {

@@ -4,12 +4,14 @@ mod candidates;
 mod crashes;
 mod rank;
 pub mod reasons;
+mod repaired;
 
 use mutua_simulator::{Network, Workload};
 
 pub use self::{
     candidates::{Candidate, Excluded},
     rank::{EQUAL, Progress, RankError, Ranked, Ranking},
+    repaired::DETECTION,
 };
 
 /// The criterion of a ranking.
@@ -38,7 +40,7 @@ pub struct Situation {
     pub workload: Workload,
     /// Whether requests must be granted in the order in which they happened (EM3).
     pub ordered: bool,
-    /// Whether candidates to which the crash of a process is fatal less often are ranked first.
+    /// Whether candidates are ranked by what the crash of a process costs, with its repair.
     pub may_fail: bool,
     /// The criterion.
     pub by: By,
@@ -65,6 +67,11 @@ impl Situation {
     /// Whether processes crash, or may.
     pub fn has_crashes(&self) -> bool {
         self.may_fail || !self.network.outages.is_empty()
+    }
+
+    /// Whether crashes are repaired, so that candidates are ranked by what that costs.
+    pub fn has_repairs(&self) -> bool {
+        repaired::applies(self)
     }
 
     /// Whether some messages go from one region to another.

@@ -6,6 +6,7 @@ mod elections;
 mod grid;
 mod html;
 mod plots;
+mod repairs;
 mod results;
 
 use mutua_algorithms::{About, Kind, registry};
@@ -15,6 +16,7 @@ use crate::words::number;
 pub use self::{
     elections::{Case, ElectionCell, ElectionFigures, ElectionRow},
     grid::{Cell, CellLoad, Effort, Figures, Quantities, Stat},
+    repairs::{RepairCell, RepairFigures, RepairRow},
     results::{Measured, OnEvents, Row, RowOf, Task, in_order, measure, missing, read},
 };
 
@@ -78,6 +80,11 @@ impl Grid {
     pub fn elections(&self) -> Vec<ElectionCell> {
         elections::cells(&self.named, &self.sizes)
     }
+
+    /// The repairs of all systems after a crash.
+    pub fn repairs(&self) -> Vec<RepairCell> {
+        repairs::cells(&self.mutexes(), &self.sizes)
+    }
 }
 
 /// The contents of the page.
@@ -89,6 +96,8 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// The figures of elections.
     pub elections: Vec<ElectionRow>,
+    /// The figures of repairs.
+    pub repairs: Vec<RepairRow>,
     /// The situations, each with its own plots.
     pub situations: Vec<Situation>,
     /// How many processes, for the plots against the load.
@@ -122,8 +131,10 @@ impl Comparison {
     fn violations_of(&self, name: &str) -> u64 {
         let rows = self.rows.iter().filter(|row| row.cell.algorithm == name);
         let elections = self.elections.iter().filter(|row| row.cell.algorithm == name);
+        let repairs = self.repairs.iter().filter(|row| row.cell.algorithm == name);
         rows.map(|row| row.figures.violations).sum::<u64>()
             + elections.map(|row| row.figures.violations.len() as u64).sum::<u64>()
+            + repairs.map(|row| row.figures.violations.len() as u64).sum::<u64>()
     }
 
     /// The comparison as files, by name: the page, which is self-contained, the tables as
@@ -138,6 +149,9 @@ impl Comparison {
         if !self.elections.is_empty() {
             files.push((TABLES[1].to_owned(), csv::elections(&self.elections)));
         }
+        if !self.repairs.is_empty() {
+            files.push((TABLES[3].to_owned(), csv::repairs(&self.repairs)));
+        }
         files.extend(plots.iter().map(|plot| (format!("{}.svg", plot.file), plot.plot.svg())));
         files
     }
@@ -146,7 +160,7 @@ impl Comparison {
 /// The file of the page.
 pub const PAGE: &str = "report.html";
 
-const TABLES: [&str; 3] = ["results.csv", "elections.csv", "observations.csv"];
+const TABLES: [&str; 4] = ["results.csv", "elections.csv", "observations.csv", "repairs.csv"];
 
 /// Whether an earlier comparison may have written a file of this name that a new one does not.
 pub fn is_file_of_comparison(name: &str) -> bool {
@@ -185,6 +199,7 @@ mod tests {
             mutexes: grid.mutexes(),
             rows: in_order(&cells, &rows),
             elections: Vec::new(),
+            repairs: Vec::new(),
             situations: grid.situations.clone(),
             at: grid.at,
             effort,

@@ -1,13 +1,12 @@
 //! A whole election as one value that is stepped by hand.
 
-use std::collections::BTreeSet;
-
 use mutua_algorithms::{
     Claim, Election, ElectionEffect, ElectionOutbox, Fields, Links, NodeId, Start, Timer,
 };
 
 use crate::{
     Event, Header, Message, Nonsense, Refusal, Unit, What, Which, network::Transit, stage::Stage,
+    timers::Timers,
 };
 
 /// Processes, links, timers and a trace: the counterpart of [`Cluster`](crate::Cluster) for
@@ -20,7 +19,7 @@ pub struct ElectionCluster<E: Election> {
     start: Start,
     /// None where the process is down.
     processes: Vec<Option<E>>,
-    timers: BTreeSet<(NodeId, Timer)>,
+    timers: Timers,
     stage: Stage<E::Message>,
     elected: Vec<(NodeId, NodeId)>,
     nonsense: Vec<Nonsense>,
@@ -32,7 +31,7 @@ impl<E: Election> ElectionCluster<E> {
         let up = |node| (!start.is_crashed(node)).then(|| E::new(node, &start));
         let mut cluster = Self {
             processes: start.all().map(up).collect(),
-            timers: BTreeSet::new(),
+            timers: Timers::default(),
             stage: Stage::new(links, header),
             elected: Vec::new(),
             nonsense: Vec::new(),
@@ -115,12 +114,8 @@ impl<E: Election> ElectionCluster<E> {
     /// A timer that is set expires.
     pub fn timeout(&mut self, who: NodeId, timer: Timer) -> Result<(), Refusal> {
         self.must_be_up(who)?;
-        if !self.timers.remove(&(who, timer)) {
-            let set: Vec<_> = self.timers_of(who).map(Timer::word).collect();
-            let set = if set.is_empty() { "none".to_owned() } else { set.join(", ") };
-            let (name, timer) = (self.name(who), timer.word());
-            return Err(Refusal::new(format!("{name} has not set the timer {timer}; set: {set}")));
-        }
+        let name = self.name(who);
+        self.timers.expire(who, &name, timer)?;
         self.handle(who, What::Timeout { timer }, |process, out| process.timeout(timer, out));
         Ok(())
     }
@@ -129,7 +124,7 @@ impl<E: Election> ElectionCluster<E> {
     pub fn crash(&mut self, who: NodeId) -> Result<(), Refusal> {
         self.must_be_up(who)?;
         self.processes[who.index()] = None;
-        self.timers.retain(|&(of, _)| of != who);
+        self.timers.lose(who);
         self.stage.recorder.happened(who, What::Crash, None);
         Ok(())
     }
@@ -189,12 +184,12 @@ impl<E: Election> ElectionCluster<E> {
 
     /// All timers that are set.
     pub fn timers(&self) -> impl Iterator<Item = (NodeId, Timer)> {
-        self.timers.iter().copied()
+        self.timers.all()
     }
 
     /// The timers that a process has set.
     pub fn timers_of(&self, who: NodeId) -> impl Iterator<Item = Timer> {
-        self.timers.iter().filter(move |(of, _)| *of == who).map(|&(_, timer)| timer)
+        self.timers.of(who)
     }
 
     /// The processes that are up.
@@ -287,11 +282,11 @@ impl<E: Election> ElectionCluster<E> {
                 self.stage.recorder.did(who, What::Elected { coordinator }, None);
             }
             ElectionEffect::SetTimer { timer, after } => {
-                self.timers.insert((who, timer));
+                self.timers.set(who, timer);
                 self.stage.recorder.did(who, What::Timer { timer, after }, None);
             }
             ElectionEffect::CancelTimer { timer } => {
-                self.timers.remove(&(who, timer));
+                self.timers.cancel(who, timer);
                 self.stage.recorder.did(who, What::Cancel { timer }, None);
             }
             ElectionEffect::Nonsense { from, why } => {

@@ -26,6 +26,7 @@ mod settle;
 pub mod size;
 mod stage;
 mod svg;
+mod timers;
 pub mod verdict;
 pub mod words;
 mod workers;

@@ -1,14 +1,14 @@
 //! A whole system with a repair as one value that is stepped by hand.
 
-use std::collections::BTreeSet;
-
 use mutua_algorithms::{
-    Claim, FencingToken, Fields, Mutex, NodeId, Phase, Shared, Time, Timer,
+    Claim, FencingToken, Fields, Mutex, NodeId, Phase, Shared, Start, Time, Timer,
     properties::Fencing,
     repairs::{Effect, Generic, Outbox, Plan, RepairMessage},
 };
 
-use crate::{Event, Header, Message, Refusal, What, Which, network::Transit, stage::Stage};
+use crate::{
+    Event, Header, Message, Refusal, What, Which, network::Transit, stage::Stage, timers::Timers,
+};
 
 /// Processes with a repair, links, timers and a trace: the counterpart of
 /// [`Cluster`](crate::Cluster) where crashes are repaired.
@@ -22,7 +22,7 @@ pub struct RepairCluster<M: Mutex> {
     processes: Vec<Option<Generic<M>>>,
     /// The crashes and restarts of each process.
     changes: Vec<u32>,
-    timers: BTreeSet<(NodeId, Timer)>,
+    timers: Timers,
     stage: Stage<Parcel<M::Message>>,
     entries: Vec<NodeId>,
     fencing: Fencing,
@@ -48,7 +48,7 @@ impl<M: Mutex> RepairCluster<M> {
         let mut cluster = Self {
             processes: start.all().map(|me| Some(Generic::new(me, &plan))).collect(),
             changes: vec![0; start.processes() as usize],
-            timers: BTreeSet::new(),
+            timers: Timers::default(),
             stage: Stage::new(links, header),
             entries: Vec::new(),
             fencing: Fencing::default(),
@@ -116,12 +116,8 @@ impl<M: Mutex> RepairCluster<M> {
     /// A timer that is set expires.
     pub fn timeout(&mut self, who: NodeId, timer: Timer) -> Result<(), Refusal> {
         self.must_be_up(who)?;
-        if !self.timers.remove(&(who, timer)) {
-            let set: Vec<_> = self.timers_of(who).map(Timer::word).collect();
-            let set = if set.is_empty() { "none".to_owned() } else { set.join(", ") };
-            let (name, timer) = (self.name(who), timer.word());
-            return Err(Refusal::new(format!("{name} has not set the timer {timer}; set: {set}")));
-        }
+        let name = self.name(who);
+        self.timers.expire(who, &name, timer)?;
         self.handle(who, What::Timeout { timer }, |process, out| process.timeout(timer, out));
         Ok(())
     }
@@ -131,7 +127,7 @@ impl<M: Mutex> RepairCluster<M> {
         self.must_be_up(who)?;
         self.processes[who.index()] = None;
         self.changes[who.index()] += 1;
-        self.timers.retain(|&(of, _)| of != who);
+        self.timers.lose(who);
         self.stage.recorder.happened(who, What::Crash, None);
         Ok(())
     }
@@ -183,11 +179,31 @@ impl<M: Mutex> RepairCluster<M> {
 
     /// The timers that a process has set.
     pub fn timers_of(&self, who: NodeId) -> impl Iterator<Item = Timer> {
-        self.timers.iter().filter(move |(of, _)| *of == who).map(|&(_, timer)| timer)
+        self.timers.of(who)
+    }
+
+    /// Whether the message at this index of [`in_flight`](Self::in_flight) is lazy.
+    pub fn is_lazy(&self, index: usize) -> bool {
+        self.stage.is_lazy(index)
+    }
+
+    /// The start of the first view.
+    pub fn start_of_all(&self) -> &Start {
+        self.plan.start()
+    }
+
+    /// The processes of which a crash or a restart has not been reported to this one.
+    pub fn unreported_to(&self, who: NodeId) -> Vec<NodeId> {
+        let Some(process) = self.process(who) else { return Vec::new() };
+        let all = self.changes.iter().enumerate().map(|(of, &changes)| (NodeId::from(of), changes));
+        let missing = all.filter(|&(of, changes)| {
+            of != who && process.changes().of(of).is_some_and(|known| known < changes)
+        });
+        missing.map(|(of, _)| of).collect()
     }
 
     /// Whether a process that is up waits, none is in the critical section, and nothing is in
-    /// flight or set that could change it.
+    /// flight, set or still to be reported that could change it.
     pub fn is_deadlocked(&self) -> bool {
         let in_phase = |phase| self.processes.iter().flatten().any(|it| it.phase() == phase);
         let nothing_arrives = self.in_flight().all(|(_, to, _)| !self.is_up(to));
@@ -195,6 +211,7 @@ impl<M: Mutex> RepairCluster<M> {
             && !in_phase(Phase::InCs)
             && nothing_arrives
             && self.timers.is_empty()
+            && self.plan.start().all().all(|who| self.unreported_to(who).is_empty())
     }
 
     fn name(&self, who: NodeId) -> String {
@@ -271,11 +288,11 @@ impl<M: Mutex> RepairCluster<M> {
             }
             Effect::TakeOver { of } => self.note(who, format!("takes over {}", self.name(of))),
             Effect::SetTimer { timer, after } => {
-                self.timers.insert((who, timer));
+                self.timers.set(who, timer);
                 self.stage.recorder.did(who, What::Timer { timer, after }, None);
             }
             Effect::CancelTimer { timer } => {
-                if self.timers.remove(&(who, timer)) {
+                if self.timers.cancel(who, timer) {
                     self.stage.recorder.did(who, What::Cancel { timer }, None);
                 }
             }

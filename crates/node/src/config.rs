@@ -24,6 +24,11 @@
 //! cert = "tls/a.crt"
 //! key = "tls/a.key"
 //!
+//! [[access]]                    # the first that matches client and name decides
+//! clients = ["user:deploy", "group:ops"]
+//! names = "deploy/*"
+//! allow = ["acquire", "list"]
+//!
 //! [limits]
 //! view_lease = "1.5s"           # a lost member is replaced after this long
 //! longest_lease = "10m"         # of a client outside the node's process
@@ -32,6 +37,7 @@
 //! lost_after = "2s"
 //! ```
 
+mod access;
 mod file;
 mod keys;
 
@@ -45,6 +51,7 @@ use mutua_protocol::{
 use mutua_tls::TlsFiles;
 
 use crate::{TraceConfig, identity::IdentityFile};
+pub use access::{AccessRule, Action, ClientPattern};
 pub use keys::{CONFIG_KEYS, ConfigKey, KeyDefault};
 
 /// The default length of a view lease.
@@ -68,10 +75,19 @@ pub struct Config {
     pub node: String,
     /// All members, in the same order at each of them.
     pub members: Vec<MemberConfig>,
+    /// The address to listen on, if it differs from this member's address in the list: a proxy or
+    /// a router forwards the one to the other.
+    pub listen: Option<String>,
     /// The node's data directory, with the epoch of its last view. It belongs to this node alone.
     pub data: PathBuf,
+    /// The Unix socket where a server around the node serves clients; `None`: in the data
+    /// directory.
+    pub socket: Option<PathBuf>,
     /// The algorithm of each name; the first rule that fits serves it.
     pub rules: Vec<Rule>,
+    /// What clients of a server around the node may do. Without rules: the node's user and root,
+    /// everything; clients over TCP, everything but break a lock of another certificate.
+    pub access: Vec<AccessRule>,
     /// Limits and times.
     pub limits: Limits,
     /// The length of a view lease: how long a member goes on granting locks when it reaches no
@@ -186,6 +202,15 @@ pub enum ConfigProblem {
     /// A role is unknown.
     #[error("invalid role `{0}`: use voter, follower or witness")]
     Role(String),
+    /// A client in a rule for access cannot be read.
+    #[error("invalid client `{0}`: use *, user:NAME, group:NAME or cert:NAME")]
+    AccessClient(String),
+    /// A rule for access applies to no client.
+    #[error("a rule for access needs at least one client")]
+    NoClients,
+    /// An action in a rule for access is unknown.
+    #[error("invalid action `{0}`: use acquire, list or break")]
+    AccessAction(String),
     /// The view lease is too short.
     #[error("invalid view_lease: it must be at least {SHORTEST_LEASE:?}")]
     ViewLease,
@@ -211,8 +236,11 @@ impl Config {
             cluster: name.clone(),
             node: name.clone(),
             members: vec![MemberConfig::new(name, String::new())],
+            listen: None,
             data: data.into(),
+            socket: None,
             rules: Vec::new(),
+            access: Vec::new(),
             limits: Limits::default(),
             view_lease: VIEW_LEASE,
             longest_lease: LONGEST_LEASE,

@@ -490,7 +490,8 @@ impl Consensus {
         }
         self.hang_up_on_former(driver);
         let Some(engine) = self.engine() else { return Ok(()) };
-        engine.sees(driver.call(|core, now| core.protocol.sees_majority(now)));
+        let seen: Vec<_> = driver.call(|core, now| core.protocol.sees(now).collect());
+        engine.sees(&seen.into_iter().map(|member| VoterId(member.0)).collect());
         if engine.status().leads {
             self.look_at_voters(driver, &engine);
         }
@@ -518,11 +519,11 @@ impl Consensus {
     }
 }
 
-/// The engine's times follow the view lease: a leader that is lost is replaced in less than the
-/// leases of its members last.
+/// The engine's times follow the view lease, which outlasts the replacement of a lost leader. A
+/// call may take a heartbeat, with a write to the other voter's disk, so that is not shorter.
 fn timing(settings: &ViewSettings) -> Timing {
     Timing {
-        heartbeat: settings.lease / 15,
+        heartbeat: settings.lease / 10,
         election_min: settings.lease / 5,
         election_max: settings.lease * 2 / 5,
     }

@@ -1,8 +1,9 @@
 //! Calls between members beside the links of locks: founding a cluster, and consensus.
 //!
 //! They have connections of their own, so that a burst of lock messages does not delay a heartbeat
-//! of the engine. A member dials each other member once; requests and replies are matched by
-//! number. Nothing is repeated here: a call that gets no reply fails, and the engine calls again.
+//! of the engine. A member keeps a connection to each other member; requests and replies are
+//! matched by number. Nothing is repeated here: a call that gets no reply fails, and the engine
+//! calls again.
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
@@ -10,11 +11,12 @@ use mutua_protocol::views::Role;
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::{
     identity::ClusterIdentity,
+    strangers::Stranger,
     transport::{Stream, Transport, WriteHalf},
 };
 
@@ -31,6 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A connection on which calls wait and nothing has arrived for so long is given up.
 const SILENCE: Duration = Duration::from_millis(1500);
+
+/// The pause between two attempts to connect while there is nothing to call.
+const RECONNECT: Duration = Duration::from_millis(500);
 
 /// Length and number.
 const HEADER: usize = 12;
@@ -178,7 +183,7 @@ pub(crate) async fn call_once(
     tokio::select! {
         biased;
         answer = answer => answer.unwrap_or(Err(ControlError::Broken)),
-        () = converse(stream, call, &mut calls) => Err(ControlError::Broken),
+        () = converse(stream, Some(call), &mut calls) => Err(ControlError::Broken),
         () = tokio::time::sleep(patience) => Err(ControlError::Silent),
     }
 }
@@ -189,12 +194,28 @@ async fn keep(
     greeting: Greeting,
     mut calls: mpsc::Receiver<Call>,
 ) {
-    while let Some(first) = calls.recv().await {
+    let mut first: Option<Call> = None;
+    loop {
+        // In advance: only a leader calls often, and an election must not wait for connections.
         match timeout(PATIENCE, connect(&transport, &address, &greeting)).await {
-            Ok(Ok(stream)) => converse(stream, first, &mut calls).await,
-            Ok(Err(error)) => drop(first.reply.send(Err(error.into()))),
-            Err(_) => drop(first.reply.send(Err(ControlError::Silent))),
+            Ok(Ok(stream)) => converse(stream, first.take(), &mut calls).await,
+            Ok(Err(error)) => refuse(&mut first, error.into()),
+            Err(_) => refuse(&mut first, ControlError::Silent),
         }
+        tokio::select! {
+            call = calls.recv() => match call {
+                Some(call) => first = Some(call),
+                None => return,
+            },
+            () = sleep(RECONNECT) => {}
+        }
+    }
+}
+
+fn refuse(call: &mut Option<Call>, error: ControlError) {
+    if let Some(call) = call.take() {
+        // The caller may have given up.
+        let _ = call.reply.send(Err(error));
     }
 }
 
@@ -213,10 +234,10 @@ async fn connect(transport: &Transport, address: &str, greeting: &Greeting) -> i
 }
 
 /// Carries calls and replies until the connection is over.
-async fn converse(stream: Stream, first: Call, calls: &mut mpsc::Receiver<Call>) {
+async fn converse(stream: Stream, first: Option<Call>, calls: &mut mpsc::Receiver<Call>) {
     let (mut reader, mut writer) = stream.into_split();
     let mut pending: BTreeMap<u64, oneshot::Sender<Result<Reply, ControlError>>> = BTreeMap::new();
-    let (mut number, mut next) = (0, Some(first));
+    let (mut number, mut next) = (0, first);
     let (mut frames, mut buffer) = (Frames::default(), vec![0; 16 << 10]);
     let mut heard = Instant::now();
     loop {
@@ -270,10 +291,14 @@ pub(crate) async fn serve(
     answers: &Arc<impl Answers>,
     mut stream: Stream,
     mut bytes: Vec<u8>,
+    stranger: Stranger,
 ) -> Result<(), ControlError> {
     let greeting = timeout(PATIENCE, read_greeting(&mut stream, &mut bytes)).await;
     let greeting = greeting.map_err(|_| ControlError::Silent)??;
     stream.check_member(&greeting.from)?;
+    // Before anything that is long is read. Again at each call: another process may run by then.
+    answers.greet(&greeting)?;
+    drop(stranger);
     let known = matches!(stream, Stream::Tls(_));
     let (mut reader, mut writer) = stream.into_split();
     let (mut frames, mut buffer) = (Frames::default(), vec![0; 16 << 10]);

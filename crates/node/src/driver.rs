@@ -8,7 +8,6 @@ use std::{
         mpsc::Sender as TraceSender,
     },
     task::{Poll, Waker},
-    time::Duration,
 };
 
 use mutua_host::now;
@@ -23,7 +22,7 @@ use tokio::{
 
 use crate::{
     AcquireError, HoldId, Served, consensus::Consensus, disk::Disk, handle::Answering,
-    writer::Writer, yielding::Yielding,
+    timer::Timer, writer::Writer, yielding::Yielding,
 };
 
 /// The state that all handles, guards and tasks of a node share.
@@ -297,8 +296,10 @@ impl Driver {
     fn answer(self: &Arc<Self>, caller: Caller, body: Vec<u8>) {
         let driver = Arc::clone(self);
         self.runtime.spawn(async move {
-            let answer = driver.answering.get().map(|answering| answering.0(&body));
-            let answer = answer.unwrap_or_default();
+            let answer = match driver.answering.get() {
+                Some(answering) => answering.0(body).await,
+                None => Vec::new(),
+            };
             driver.call(|core, _| core.protocol.reply(caller, &answer));
         });
     }
@@ -489,18 +490,17 @@ impl Core {
 
 /// Calls the protocol when its timers are due.
 pub(crate) async fn keep_time(driver: Arc<Driver>) {
+    let timer = Timer::new();
     loop {
-        let (now, wake_at) = driver.call(|core, now| {
+        let wake_at = driver.call(|core, now| {
             core.protocol.tick(now);
             core.armed = core.protocol.wake_at();
-            (now, core.armed)
+            core.armed
         });
-        // A sleep of tokio's has a millisecond's grain and never ends early.
-        let sleep = wake_at.since(now).min(Duration::from_secs(3600));
         tokio::select! {
             biased;
             () = driver.timer.notified() => {}
-            () = tokio::time::sleep(sleep) => {}
+            () = timer.sleep_until(wake_at) => {}
         }
     }
 }

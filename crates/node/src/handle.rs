@@ -4,7 +4,7 @@
 //! it restores their holds ([`NodeHandle::reclaim`]) before the node takes part in a view
 //! ([`NodeHandle::join`]). It also calls the servers at other members ([`NodeHandle::call`]).
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use mutua_algorithms::{FencingToken, Time};
 use mutua_protocol::{Protocol, Ticket};
@@ -21,10 +21,10 @@ use crate::{
 /// The time limit of a call.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-type Answer = dyn Fn(&[u8]) -> Vec<u8> + Send + Sync;
+type Answer = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
 
 /// The function that answers calls of other members.
-pub(crate) struct Answering(pub(crate) Box<Answer>);
+pub(crate) struct Answering(pub(crate) Box<dyn Fn(Vec<u8>) -> Answer + Send + Sync>);
 
 impl fmt::Debug for Answering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -225,6 +225,21 @@ impl NodeHandle {
         self.driver.call(|core, _| core.protocol.raise(Time::from_number(fence)));
     }
 
+    /// Makes every later fencing token of this lock at this node greater than this one.
+    ///
+    /// # Panics
+    ///
+    /// If the name is longer than [`MAX_NAME`](crate::MAX_NAME).
+    pub fn raise_lock(&self, name: &[u8], fence: u64) {
+        let lock = Lock::open(&self.driver, name);
+        lock.raise(Time::from_number(fence));
+    }
+
+    /// The epoch of the view that the node is in: all fencing tokens of earlier views are below it.
+    pub fn epoch(&self) -> Option<u32> {
+        self.driver.call(|core, _| core.protocol.epoch())
+    }
+
     /// Restores the hold of a client that held the lock with this fencing token when the node
     /// crashed; `None` once the node has joined, or if the lock is held.
     ///
@@ -252,10 +267,15 @@ impl NodeHandle {
     }
 
     /// Answers calls of other members with this function from now on. It runs on the node's
-    /// runtime, so it must not block. Only the first function counts. Without one, or if the answer
-    /// is longer than [`MAX_CALL`](crate::MAX_CALL) bytes, the answer is empty.
-    pub fn answer_calls(&self, answering: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) {
-        let _ = self.driver.answering.set(Answering(Box::new(answering)));
+    /// runtime, so it must not block, and a caller waits for two seconds at most. Only the first
+    /// function counts. Without one, or if the answer is longer than
+    /// [`MAX_CALL`](crate::MAX_CALL) bytes, the answer is empty.
+    pub fn answer_calls<F>(&self, answering: impl Fn(Vec<u8>) -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = Vec<u8>> + Send + 'static,
+    {
+        let boxed = move |body| -> Answer { Box::pin(answering(body)) };
+        let _ = self.driver.answering.set(Answering(Box::new(boxed)));
     }
 
     /// Calls all other members of the view, or all that are known while there is none: their

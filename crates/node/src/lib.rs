@@ -47,6 +47,8 @@ mod network;
 mod offline;
 mod refusal_log;
 mod status;
+mod strangers;
+mod timer;
 mod trace;
 mod transport;
 mod writer;
@@ -73,8 +75,8 @@ use transport::{Acceptor, Transport};
 
 pub use clock::fence_of;
 pub use config::{
-    CONFIG_KEYS, Config, ConfigError, ConfigKey, ConfigProblem, KeyDefault, LONGEST_LEASE,
-    MemberConfig, VIEW_LEASE,
+    AccessRule, Action, CONFIG_KEYS, ClientPattern, Config, ConfigError, ConfigKey, ConfigProblem,
+    KeyDefault, LONGEST_LEASE, MemberConfig, VIEW_LEASE,
 };
 pub use consensus::MembershipError;
 pub use disk::DiskError;
@@ -229,7 +231,7 @@ impl Drop for Node {
 }
 
 async fn listen(transport: &Transport, config: &Config, me: usize) -> Result<Acceptor, StartError> {
-    let address = config.members[me].address.clone();
+    let address = config.listen.as_ref().unwrap_or(&config.members[me].address).clone();
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::AddrInUse => {
             StartError::AddressInUse { address: address.clone(), process: None }

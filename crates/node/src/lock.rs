@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use mutua_algorithms::FencingToken;
+use mutua_algorithms::{FencingToken, Time};
 use mutua_protocol::{Answer, LockId, Moment, Owner, Protocol, Ticket};
 
 use crate::{AcquireError, HoldId, ServedClient, driver::Driver};
@@ -150,6 +150,11 @@ impl Lock {
             core.stopped().is_none().then_some(ticket)
         });
         reclaimed.map(|ticket| self.guard(ticket, fence))
+    }
+
+    /// Makes every later fencing token of the lock at this node greater than this time.
+    pub(crate) fn raise(&self, time: Time) {
+        self.handle.driver.call(|core, _| core.protocol.raise_lock(self.handle.id, time));
     }
 
     /// The guard of a hold that the protocol has taken over for a client.

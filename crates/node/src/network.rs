@@ -17,6 +17,7 @@ use crate::{
     control,
     driver::Driver,
     refusal_log::RefusalLog,
+    strangers::{Stranger, Strangers},
     transport::{Acceptor, Incoming, ReadHalf, Stream, Transport},
     writer::Writer,
 };
@@ -35,18 +36,20 @@ const LAST_REFUSED: Duration = Duration::from_secs(2);
 pub(crate) async fn accept(driver: Arc<Driver>, acceptor: Acceptor) {
     let mut connections = JoinSet::new();
     let refusals = Arc::new(Mutex::new(RefusalLog::default()));
+    let strangers = Strangers::default();
     loop {
         tokio::select! {
             accepted = acceptor.accept() => match accepted {
                 Ok((incoming, from)) => {
                     let (driver, refusals) = (Arc::clone(&driver), Arc::clone(&refusals));
-                    connections.spawn(async move {
-                        let Err(error) = welcome(&driver, incoming).await else { return };
+                    let welcome = |stranger| async move {
+                        let Err(error) = welcome(&driver, incoming, stranger).await else { return };
                         let mut refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
                         if let Some(line) = refusals.line(now(), from, &error.to_string()) {
                             tracing::warn!("{line}");
                         }
-                    });
+                    };
+                    strangers.add(|stranger| connections.spawn(welcome(stranger)));
                 }
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
@@ -58,16 +61,21 @@ pub(crate) async fn accept(driver: Arc<Driver>, acceptor: Acceptor) {
     }
 }
 
-async fn welcome(driver: &Arc<Driver>, incoming: Incoming) -> Result<(), Ended> {
+async fn welcome(
+    driver: &Arc<Driver>,
+    incoming: Incoming,
+    stranger: Stranger,
+) -> Result<(), Ended> {
     let mut stream = timeout(GREETING, incoming.establish()).await??;
     let mut bytes = Vec::new();
     timeout(GREETING, read_magic(&mut stream, &mut bytes)).await??;
     if let Some(consensus) = driver.consensus.get().filter(|_| bytes.starts_with(control::MAGIC)) {
-        let served = control::serve(consensus, stream, bytes).await;
+        let served = control::serve(consensus, stream, bytes, stranger).await;
         return served.map_err(|error| Ended::Failed(error.to_string()));
     }
     let (hello, rest) = timeout(GREETING, read_hello(&mut stream, bytes)).await??;
     stream.check_member(&driver.name(hello.from))?;
+    drop(stranger);
     converse(driver, stream, &hello, &rest, Side::Accepts).await
 }
 

@@ -54,6 +54,7 @@ impl Audit {
         line.insert("waited_ms".to_owned(), json!(millis(waited)));
         if let Some(client) = holder {
             line.insert("owner".to_owned(), json!(client.owner));
+            line.insert("identity".to_owned(), json!(client.identity));
             line.insert("host".to_owned(), json!(client.host));
             line.insert("pid".to_owned(), json!(client.pid));
             line.insert("command".to_owned(), json!(client.command));

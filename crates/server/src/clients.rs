@@ -1,13 +1,52 @@
 //! Replies and notices to connected clients.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use super::{Core, Replies, Service, hosting};
+use mutua_client::frames::Frames;
+use tokio::sync::mpsc;
+use tonic::Status;
+
+use super::{Core, Service, hosting};
 use crate::{
     Moment,
     leases::{Client, Entry, LockState, Name, Outcome, SessionId},
     proto::v1::{self, session_reply::Reply},
 };
+
+/// The sending half of a client's stream. Dropped, it ends the stream.
+pub(super) enum Replies {
+    Grpc(mpsc::UnboundedSender<Result<v1::SessionReply, Status>>),
+    Framed(Arc<Frames>),
+}
+
+impl Replies {
+    /// Sends a reply, or why the stream ends. The reader of the stream notices that it has ended.
+    pub(super) fn send(&self, reply: Result<Reply, Status>) {
+        match self {
+            Self::Grpc(replies) => {
+                let reply = reply.map(|reply| v1::SessionReply { reply: Some(reply) });
+                drop(replies.send(reply));
+            }
+            Self::Framed(frames) => {
+                let failed = |status: Status| {
+                    let (code, text) = (status.code(), status.message().to_owned());
+                    Reply::Failed(v1::Failed { code: i32::from(code).unsigned_abs(), text })
+                };
+                let reply = Some(reply.unwrap_or_else(failed));
+                // Written here and now: the client waits for it.
+                frames.send(&v1::SessionReply { reply });
+            }
+        }
+    }
+}
+
+impl Drop for Replies {
+    fn drop(&mut self) {
+        if let Self::Framed(frames) = self {
+            frames.close();
+        }
+    }
+}
 
 /// A client's stream. A client may attach another one before the end of this one is noticed, and a
 /// request on the older one may arrive after one on the newer. So every reply is sent on all
@@ -48,8 +87,7 @@ impl Service {
 impl Core {
     pub(super) fn send(&self, session: SessionId, reply: Reply) {
         for client in self.clients.get(&session).into_iter().flatten() {
-            // The reader of the stream notices that it has ended.
-            let _ = client.replies.send(Ok(v1::SessionReply { reply: Some(reply.clone()) }));
+            client.replies.send(Ok(reply.clone()));
         }
     }
 
@@ -112,7 +150,7 @@ impl Core {
     /// Another member serves the session: its streams end, and the client looks for that member.
     pub(super) fn send_moved(&mut self, session: SessionId) {
         for client in self.clients.remove(&session).into_iter().flatten() {
-            let _ = client.replies.send(Err(hosting::unavailable()));
+            client.replies.send(Err(hosting::unavailable()));
         }
     }
 
@@ -141,12 +179,14 @@ fn entry(entry: Entry, node: &str) -> v1::Entry {
             pid: entry.client.pid,
             command: entry.client.command,
             version: entry.client.version,
+            identity: entry.client.identity,
         }),
     }
 }
 
-/// The client of a message, with its texts cut to what lists show.
-pub(super) fn client(client: Option<v1::Client>) -> Client {
+/// The client of a message, with its texts cut to what lists show. Its identity is not the
+/// client's to say.
+pub(super) fn client(client: Option<v1::Client>, identity: String) -> Client {
     let client = client.unwrap_or_default();
     Client {
         owner: short(client.owner, 256),
@@ -154,6 +194,7 @@ pub(super) fn client(client: Option<v1::Client>) -> Client {
         pid: client.pid,
         command: short(client.command, 1000),
         version: short(client.version, 256),
+        identity,
     }
 }
 

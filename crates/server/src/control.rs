@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use mutua_node::{MemberStatus, MembershipError, NodeStatus, Role};
-use tonic::{Request, Response, Status, transport::server::UdsConnectInfo};
+use tonic::{Request, Response, Status};
 
-use super::Service;
+use super::{Service, caller::Caller};
 use crate::proto::v1::{self, control_server::Control};
 
 /// Mutua's control service, over one server's state.
@@ -28,7 +28,7 @@ impl Control for ControlService {
         &self,
         request: Request<v1::StopRequest>,
     ) -> Result<Response<v1::StopResponse>, Status> {
-        from_its_user(&request, "a node is stopped")?;
+        self.from_admin(&request, "a node is stopped", "stop it")?;
         self.0.stop.notify_one();
         Ok(Response::new(v1::StopResponse {}))
     }
@@ -37,7 +37,7 @@ impl Control for ControlService {
         &self,
         request: Request<v1::InviteRequest>,
     ) -> Result<Response<v1::InviteResponse>, Status> {
-        from_its_user(&request, "a token is made")?;
+        self.from_admin(&request, "a token is made", "make one")?;
         let token = self.0.handle.invite().map_err(|error| refused(&error))?;
         Ok(Response::new(v1::InviteResponse { token }))
     }
@@ -46,7 +46,7 @@ impl Control for ControlService {
         &self,
         request: Request<v1::ChangeMemberRequest>,
     ) -> Result<Response<v1::ChangeMemberResponse>, Status> {
-        from_its_user(&request, "the members are changed")?;
+        self.from_admin(&request, "the members are changed", "change them")?;
         let v1::ChangeMemberRequest { name, role } = request.into_inner();
         let changed = match role {
             None => self.0.handle.remove_member(&name).await,
@@ -64,11 +64,19 @@ impl Control for ControlService {
     }
 }
 
-/// The socket belongs to the node's user; a TCP port is open to all users of the host.
-fn from_its_user<T>(request: &Request<T>, what: &str) -> Result<(), Status> {
-    match request.extensions().get::<UdsConnectInfo>() {
-        Some(_) => Ok(()),
-        None => Err(Status::permission_denied(format!("{what} through its Unix socket only"))),
+impl ControlService {
+    /// A TCP port is open to all users of the host.
+    fn from_admin<T>(&self, request: &Request<T>, what: &str, may: &str) -> Result<(), Status> {
+        let caller = Caller::of(request);
+        if !caller.is_local() {
+            let text = format!("{what} through the node's Unix socket only");
+            return Err(Status::permission_denied(text));
+        }
+        if !self.0.access.is_admin(&caller) {
+            let text = format!("only the node's user and root may {may}");
+            return Err(Status::permission_denied(text));
+        }
+        Ok(())
     }
 }
 

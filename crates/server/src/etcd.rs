@@ -7,11 +7,12 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use mutua_algorithms::Time;
+use mutua_node::Action;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::{Stream, StreamExt, wrappers::UnboundedReceiverStream};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Core, Service, Waiter, hosting};
+use super::{Core, Service, Waiter, caller::Caller, etcd_status::until_deadline, hosting};
 use crate::{
     Moment,
     leases::{
@@ -38,23 +39,20 @@ const LONGEST: i64 = crate::LONGEST_LEASE.as_secs() as i64;
 pub(super) struct Etcd(pub(super) Arc<Service>);
 
 impl Etcd {
-    fn header(&self, revision: u64) -> Option<ResponseHeader> {
-        Some(ResponseHeader {
-            cluster_id: 1,
-            member_id: 1 + self.0.member_index(),
-            revision: revision.cast_signed(),
-            raft_term: Time::from_number(revision).epoch().into(),
-        })
-    }
-
     fn current(&self) -> Option<ResponseHeader> {
         let revision = self.0.lock().revision;
-        self.header(revision)
+        self.0.header(revision)
     }
 
     /// A call about a lease at the node that serves it, if that is another one.
-    async fn elsewhere(&self, session: SessionId, call: Call) -> Option<LeaseReply> {
+    async fn elsewhere(
+        &self,
+        caller: &Caller,
+        session: SessionId,
+        call: Call,
+    ) -> Option<LeaseReply> {
         let call = LeaseCall {
+            identity: self.0.identity_needed(caller),
             session: session.0,
             call: call.into(),
             lease: true,
@@ -63,17 +61,22 @@ impl Etcd {
         self.0.lease_call_elsewhere(call).await
     }
 
-    async fn keep_alive(&self, session: SessionId) -> Result<LeaseKeepAliveResponse, Status> {
+    async fn keep_alive(
+        &self,
+        caller: &Caller,
+        session: SessionId,
+    ) -> Result<LeaseKeepAliveResponse, Status> {
         if !self.0.handle.may_renew() {
             return Err(hosting::unavailable());
         }
         let renewed = self.0.call(|core, now| {
-            core.leases.is_lease(session).then(|| core.leases.renew(now, session)).flatten()
+            let own = core.leases.is_lease(session) && self.0.owns(core, caller, session);
+            own.then(|| core.leases.renew(now, session)).flatten()
         });
         let ttl = match renewed {
             Some(ttl) => ttl,
             None => {
-                let reply = self.elsewhere(session, Call::Renew).await.unwrap_or_default();
+                let reply = self.elsewhere(caller, session, Call::Renew).await.unwrap_or_default();
                 Duration::from_millis(reply.ttl_ms)
             }
         };
@@ -88,7 +91,7 @@ impl Lease for Etcd {
         &self,
         request: Request<LeaseGrantRequest>,
     ) -> Result<Response<LeaseGrantResponse>, Status> {
-        let client = Client { host: peer(&request), ..Client::default() };
+        let client = client(&Caller::of(&request));
         let LeaseGrantRequest { ttl, id } = request.into_inner();
         if ttl > LONGEST {
             return Err(Status::out_of_range("etcdserver: too large lease TTL"));
@@ -100,6 +103,10 @@ impl Lease for Etcd {
             OpenError::Exists => Status::failed_precondition("etcdserver: lease already exists"),
             OpenError::TooLong => Status::out_of_range("etcdserver: too large lease TTL"),
         })?;
+        if id != 0 && self.0.is_served_elsewhere(session).await {
+            self.0.call(|core, now| core.leases.close(now, session));
+            return Err(Status::failed_precondition("etcdserver: lease already exists"));
+        }
         let header = self.current();
         let (ttl, error) = (granted.as_secs().cast_signed(), String::new());
         Ok(Response::new(LeaseGrantResponse { header, id: session.0, ttl, error }))
@@ -109,10 +116,14 @@ impl Lease for Etcd {
         &self,
         request: Request<LeaseRevokeRequest>,
     ) -> Result<Response<LeaseRevokeResponse>, Status> {
+        let caller = Caller::of(&request);
         let session = SessionId(request.into_inner().id);
-        let revoked =
-            |core: &mut Core, now| core.leases.is_lease(session) && core.leases.close(now, session);
-        if !self.0.call(revoked) && self.elsewhere(session, Call::Close).await.is_none() {
+        let revoked = |core: &mut Core, now| {
+            let own = core.leases.is_lease(session) && self.0.owns(core, &caller, session);
+            own && core.leases.close(now, session)
+        };
+        let closed = self.0.call(revoked);
+        if !closed && self.elsewhere(&caller, session, Call::Close).await.is_none() {
             return Err(self.0.no_lease(session));
         }
         Ok(Response::new(LeaseRevokeResponse { header: self.current() }))
@@ -125,12 +136,13 @@ impl Lease for Etcd {
         &self,
         request: Request<Streaming<LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
+        let caller = Caller::of(&request);
         let mut requests = request.into_inner();
         let etcd = self.clone();
         let (replies, stream) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Some(Ok(LeaseKeepAliveRequest { id })) = requests.next().await {
-                let reply = etcd.keep_alive(SessionId(id)).await;
+                let reply = etcd.keep_alive(&caller, SessionId(id)).await;
                 let ended = reply.is_err();
                 if replies.send(reply).is_err() || ended {
                     return;
@@ -144,11 +156,12 @@ impl Lease for Etcd {
         &self,
         request: Request<LeaseTimeToLiveRequest>,
     ) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
+        let identity = self.0.identity_needed(&Caller::of(&request));
         let LeaseTimeToLiveRequest { id, keys } = request.into_inner();
         let session = SessionId(id);
         let header = self.current();
         let call = Call::TimeToLive.into();
-        let call = LeaseCall { session: id, call, lease: true, ..LeaseCall::default() };
+        let call = LeaseCall { session: id, call, lease: true, identity, ..LeaseCall::default() };
         let here = Some(self.0.lease_call(&call)).filter(|reply| reply.done);
         let reply = match here {
             Some(reply) => Some(reply),
@@ -171,11 +184,12 @@ impl Lease for Etcd {
 
     async fn lease_leases(
         &self,
-        _: Request<LeaseLeasesRequest>,
+        request: Request<LeaseLeasesRequest>,
     ) -> Result<Response<LeaseLeasesResponse>, Status> {
-        let header = self.current();
+        let (caller, header) = (Caller::of(&request), self.current());
         let core = self.0.lock();
-        let leases = core.leases.leases().map(|session| LeaseStatus { id: session.0 });
+        let own = core.leases.leases().filter(|&session| self.0.owns(&core, &caller, session));
+        let leases = own.map(|session| LeaseStatus { id: session.0 });
         Ok(Response::new(LeaseLeasesResponse { header, leases: leases.collect() }))
     }
 }
@@ -183,16 +197,26 @@ impl Lease for Etcd {
 #[tonic::async_trait]
 impl Lock for Etcd {
     async fn lock(&self, request: Request<LockRequest>) -> Result<Response<LockResponse>, Status> {
-        let client = Client { host: peer(&request), ..Client::default() };
+        let caller = Caller::of(&request);
+        let metadata = request.metadata().clone();
         let LockRequest { name, lease } = request.into_inner();
+        self.0.access.check(&caller, Action::Acquire, &name)?;
+        let elsewhere = lease != 0 && !self.0.is_alone();
+        if elsewhere && !self.0.lock().leases.is_lease(SessionId(lease)) {
+            let locked = self.0.acquire_by_key(&name, SessionId(lease), None, self.0.by(&caller));
+            let locked = until_deadline(&metadata, locked).await?;
+            let header = self.0.header(locked.fencing_token.cast_unsigned());
+            return Ok(Response::new(LockResponse { header, key: locked.kv.key }));
+        }
         let (session, unused) = match lease {
             0 => {
-                let session = self.0.private_lease(client)?;
+                let session = self.0.private_lease(client(&caller))?;
                 (session, Some(Unused { service: &self.0, session }))
             }
             lease => (SessionId(lease), None),
         };
-        let fencing_token = match self.0.acquire(session, &name, |_| WaitLimit::Never).await? {
+        let acquired = self.0.acquire(&caller, session, &name, |_| WaitLimit::Never);
+        let fencing_token = match until_deadline(&metadata, acquired).await? {
             Outcome::Granted { fencing_token, .. } | Outcome::Already { fencing_token } => {
                 fencing_token
             }
@@ -201,13 +225,14 @@ impl Lock for Etcd {
         // From now on the lease belongs to the caller.
         std::mem::forget(unused);
         let key = key(&name, session);
-        Ok(Response::new(LockResponse { header: self.header(fencing_token), key }))
+        Ok(Response::new(LockResponse { header: self.0.header(fencing_token), key }))
     }
 
     async fn unlock(
         &self,
         request: Request<UnlockRequest>,
     ) -> Result<Response<UnlockResponse>, Status> {
+        let identity = self.0.identity_needed(&Caller::of(&request));
         let key = request.into_inner().key;
         if key.is_empty() {
             return Err(Status::invalid_argument("etcdserver: key is not provided"));
@@ -216,7 +241,8 @@ impl Lock for Etcd {
             Status::invalid_argument("invalid key: use NAME/LEASE, as Lock returned it")
         })?;
         let call = Call::Release.into();
-        let call = LeaseCall { session: session.0, call, lease: true, name: name.to_vec() };
+        let name = name.to_vec();
+        let call = LeaseCall { session: session.0, call, lease: true, name, identity };
         if !self.0.lease_call(&call).done {
             self.0.lease_call_elsewhere(call).await;
         }
@@ -225,9 +251,31 @@ impl Lock for Etcd {
 }
 
 impl Service {
+    /// The header of a response. The revision of a held lock is its fencing token; any other one is
+    /// at least the lowest of this node's view.
+    pub(crate) fn header(&self, revision: u64) -> Option<ResponseHeader> {
+        let revision = match revision {
+            0 => self.floor(),
+            revision => revision,
+        };
+        Some(ResponseHeader {
+            cluster_id: 1,
+            member_id: 1 + self.member_index(),
+            revision: revision.cast_signed(),
+            raft_term: Time::from_number(revision).epoch().into(),
+        })
+    }
+
+    /// The lowest revision of this node's view: all fencing tokens of earlier views are below it.
+    pub(crate) fn floor(&self) -> u64 {
+        let epoch = u64::from(self.handle.epoch().unwrap_or_default());
+        (epoch << Time::COUNT_BITS).max(1)
+    }
+
     /// Requests a lock and waits for the outcome. Dropping the future cancels the wait.
     pub(super) async fn acquire(
         self: &Arc<Self>,
+        caller: &Caller,
         session: SessionId,
         name: &[u8],
         limit: impl FnOnce(Moment) -> WaitLimit,
@@ -235,10 +283,22 @@ impl Service {
         if name.len() > mutua_node::MAX_NAME {
             return Err(Status::invalid_argument(crate::name_too_long()));
         }
-        let (caller, outcome) = oneshot::channel();
-        if !self.lock().leases.is_lease(session) {
+        self.access.check(caller, Action::Acquire, name)?;
+        let known = |core: &Core| core.leases.is_lease(session) && self.owns(core, caller, session);
+        if !known(&self.lock()) {
             return Err(self.no_lease(session));
         }
+        self.acquire_own(session, name, limit).await
+    }
+
+    /// Requests a lock for a lease that the caller may use.
+    pub(crate) async fn acquire_own(
+        self: &Arc<Self>,
+        session: SessionId,
+        name: &[u8],
+        limit: impl FnOnce(Moment) -> WaitLimit,
+    ) -> Result<Outcome, Status> {
+        let (caller, outcome) = oneshot::channel();
         let wait = self.call(|core: &mut Core, now| {
             let wait = core.leases.acquire(now, session, name, limit(now));
             core.waiters.insert(wait, Waiter::Call { caller, name: Name::from(name) });
@@ -248,7 +308,7 @@ impl Service {
         waiting.outcome(outcome).await
     }
 
-    fn private_lease(self: &Arc<Self>, client: Client) -> Result<SessionId, Status> {
+    pub(crate) fn private_lease(self: &Arc<Self>, client: Client) -> Result<SessionId, Status> {
         let opening =
             Opening { id: 0, ttl: DEFAULT_ETCD_LEASE, client, supervised: true, lease: true };
         let opened = self.call(|core, now| core.leases.open(now, opening));
@@ -256,7 +316,7 @@ impl Service {
     }
 
     /// The error for a lease that is not found here; its number may contain its member's index.
-    fn no_lease(&self, session: SessionId) -> Status {
+    pub(crate) fn no_lease(&self, session: SessionId) -> Status {
         let text = "etcdserver: requested lease not found";
         let member = usize::from(session.member());
         match self.handle.member_name(member) {
@@ -267,7 +327,7 @@ impl Service {
         }
     }
 
-    fn member_index(&self) -> u64 {
+    pub(crate) fn member_index(&self) -> u64 {
         u64::from(self.handle.number())
     }
 }
@@ -326,7 +386,7 @@ pub(super) fn key(name: &[u8], session: SessionId) -> Vec<u8> {
     [name, lease.as_bytes()].concat()
 }
 
-fn parse_key(key: &[u8]) -> Option<(&[u8], SessionId)> {
+pub(super) fn parse_key(key: &[u8]) -> Option<(&[u8], SessionId)> {
     let slash = key.iter().rposition(|&byte| byte == b'/')?;
     let lease = str::from_utf8(&key[slash + 1..]).ok()?;
     // Only the form that `key` writes: no plus sign, no capitals, no leading zeros.
@@ -338,8 +398,10 @@ fn seconds(seconds: i64) -> Duration {
     Duration::from_secs(seconds.unsigned_abs())
 }
 
-fn peer<T>(request: &Request<T>) -> String {
-    request.remote_addr().map_or_else(|| "local".to_owned(), |address| address.to_string())
+/// An etcd client says nothing of itself.
+pub(crate) fn client(caller: &Caller) -> Client {
+    let (host, identity) = (caller.address().to_owned(), caller.identity().to_string());
+    Client { host, identity, ..Client::default() }
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use mutua_client::proto::v1::{self, peer_query::Query, peer_reply::Reply};
-use mutua_node::{FencingToken, Guard, HoldId, Served, ServedClient};
+use mutua_node::{Action, FencingToken, Guard, HoldId, Served, ServedClient};
 use prost::Message;
 use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::{
     Core, Options, Service,
+    caller::Caller,
     clients::{client, millis},
     node_requests::NodeRequest,
 };
@@ -67,6 +68,11 @@ impl Endpoints {
         endpoints
     }
 
+    /// The node's host.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// The endpoints for a client on this host.
     fn for_host(&self, host: &str) -> Vec<String> {
         let local = self.on_host.iter().filter(|_| host == self.host);
@@ -96,7 +102,9 @@ impl Service {
         let granted = core.requests.get(&request);
         let (Some(NodeRequest::Granted(guard)), Some(opening)) = (granted, opening) else { return };
         core.keeping.insert(request, id);
-        if !guard.record(recorded(&opening)) {
+        let name = core.leases.name_of_request(request);
+        let key = name.and_then(|name| core.recipes.recorded(&name, id));
+        if !guard.record(recorded(&opening, key)) {
             core.leases.lost(now, request, String::new());
         }
     }
@@ -129,7 +137,14 @@ impl Service {
         let (owner, session) = (opening.client.owner.clone(), opening.id);
         let shown = name.escape_ascii();
         tracing::info!("lock {shown} of {owner} (session {session:x}) is served here from now on");
-        self.call(|core, now| core.custody(now, name, opening, guard));
+        let key = v1::Recorded::decode(&*served.value).unwrap_or_default().key;
+        let (lease, token) = (SessionId(session), guard.fencing_token().0.number());
+        self.call(|core, now| {
+            core.custody(now, name, opening, guard);
+            if let Some(key) = key {
+                core.recipes.restore(key, name, lease, token);
+            }
+        });
     }
 }
 
@@ -158,7 +173,7 @@ impl Core {
 }
 
 /// A session as other members record it.
-fn recorded(opening: &Opening) -> ServedClient {
+fn recorded(opening: &Opening, key: Option<v1::RecordedKey>) -> ServedClient {
     let client = &opening.client;
     let value = v1::Recorded {
         client: Some(v1::Client {
@@ -167,9 +182,11 @@ fn recorded(opening: &Opening) -> ServedClient {
             pid: client.pid,
             command: client.command.clone(),
             version: client.version.clone(),
+            identity: client.identity.clone(),
         }),
         supervised: opening.supervised,
         lease: opening.lease,
+        key,
     };
     let session = opening.id.cast_unsigned();
     ServedClient { session, ttl: opening.ttl, value: value.encode_to_vec() }
@@ -177,10 +194,12 @@ fn recorded(opening: &Opening) -> ServedClient {
 
 fn opening(served: &ServedClient) -> Opening {
     let value = v1::Recorded::decode(&*served.value).unwrap_or_default();
+    // A member has recorded it.
+    let identity = value.client.as_ref().map(|client| client.identity.clone());
     Opening {
         id: served.session.cast_signed(),
         ttl: served.ttl,
-        client: client(value.client),
+        client: client(value.client, identity.unwrap_or_default()),
         supervised: value.supervised,
         lease: value.lease,
     }
@@ -189,11 +208,15 @@ fn opening(served: &ServedClient) -> Opening {
 /// Sessions.
 impl Service {
     /// Whether this node may go on serving the session of an `Open`. If not, the answer to send.
-    pub(crate) async fn elsewhere(self: &Arc<Self>, open: &v1::Open) -> Option<Answer> {
+    pub(crate) async fn elsewhere(
+        self: &Arc<Self>,
+        open: &v1::Open,
+        caller: &Caller,
+    ) -> Option<Answer> {
         if open.session == 0 || !self.handle.is_replicated() {
             return None;
         }
-        match self.locate(open).await {
+        match self.locate(open, caller).await {
             Located::Here => None,
             Located::At(node) => {
                 let host = open.client.as_ref().map(|client| client.host.as_str());
@@ -204,7 +227,7 @@ impl Service {
         }
     }
 
-    async fn locate(self: &Arc<Self>, open: &v1::Open) -> Located {
+    async fn locate(self: &Arc<Self>, open: &v1::Open, caller: &Caller) -> Located {
         let session = SessionId(open.session);
         if !self.handle.may_renew() {
             return Located::Unknown;
@@ -226,7 +249,7 @@ impl Service {
             }
         }
         if keeps || (!settled && !open.reclaims.is_empty()) {
-            self.claim(open);
+            self.claim(open, caller);
             return Located::Unknown;
         }
         Located::Here
@@ -234,17 +257,18 @@ impl Service {
 
     /// A client whose node is gone, and no other serves it yet: if all records are lost, its word
     /// counts.
-    fn claim(&self, open: &v1::Open) {
+    fn claim(&self, open: &v1::Open, caller: &Caller) {
         let opening = Opening {
             id: open.session,
             ttl: Duration::from_millis(open.ttl_ms),
-            client: client(open.client.clone()),
+            client: client(open.client.clone(), caller.identity().to_string()),
             supervised: open.supervised,
             lease: false,
         };
         for v1::Reclaim { name, fencing_token } in &open.reclaims {
-            if name.len() <= mutua_node::MAX_NAME {
-                self.handle.claim(name, *fencing_token, recorded(&opening));
+            let allowed = self.access.check(caller, Action::Acquire, name).is_ok();
+            if name.len() <= mutua_node::MAX_NAME && allowed {
+                self.handle.claim(name, *fencing_token, recorded(&opening, None));
             }
         }
     }
@@ -271,7 +295,9 @@ impl Service {
             let Some((ttl, left)) = leases.time_to_live(now, session) else {
                 return v1::LeaseReply::default();
             };
-            if leases.is_lease(session) != call.lease {
+            let owner = leases.client_of(session).map(|client| client.identity.as_str());
+            let is_own = call.identity.is_none() || call.identity.as_deref() == owner;
+            if leases.is_lease(session) != call.lease || !is_own {
                 return v1::LeaseReply::default();
             }
             let held = leases.held(session).iter().map(|name| name.to_vec()).collect();
@@ -288,6 +314,20 @@ impl Service {
             };
             v1::LeaseReply { done, ttl_ms: millis(ttl), left_ms: millis(left), held }
         })
+    }
+
+    /// Whether another node serves a session with this number.
+    pub(crate) async fn is_served_elsewhere(&self, session: SessionId) -> bool {
+        if self.is_alone() {
+            return false;
+        }
+        let query = v1::SessionQuery { session: session.0, reclaims: Vec::new() };
+        let replies = self.query_all(Query::Session(query)).await;
+        let serves = |(_, reply): &(_, Option<Reply>)| match reply {
+            Some(Reply::Session(report)) => report.serves,
+            _ => false,
+        };
+        replies.iter().any(serves)
     }
 
     /// A call about a session at the node that serves it; `None` if no other node does.
@@ -332,6 +372,19 @@ impl Service {
             }
             core.endpoints.known.clone()
         })
+    }
+
+    /// Where all nodes serve clients over TCP, as URLs.
+    pub(crate) async fn all_endpoints(self: &Arc<Self>) -> Vec<(String, Vec<String>)> {
+        let scheme = if self.node.identity().is_some() { "https" } else { "http" };
+        let urls = |endpoints: &Endpoints| {
+            let tcp = endpoints.anywhere.iter().chain(&endpoints.on_host);
+            let tcp = tcp.filter(|endpoint| !endpoint.starts_with("unix:"));
+            tcp.map(|endpoint| format!("{scheme}://{endpoint}")).collect()
+        };
+        let peers = if self.is_alone() { Vec::new() } else { self.peer_endpoints().await };
+        let own = [(self.name.clone(), self.endpoints.clone())];
+        own.iter().chain(&peers).map(|(node, known)| (node.clone(), urls(known))).collect()
     }
 
     async fn endpoints_of(self: &Arc<Self>, node: &str, host: &str) -> Vec<String> {

@@ -54,7 +54,7 @@ pub(crate) struct WaitId(pub u64);
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct RequestId(pub u64);
 
-/// A client, as it describes itself.
+/// A client, as it describes itself, and its identity.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Client {
     /// Its owner: a user name, or what the client chose.
@@ -67,6 +67,8 @@ pub(crate) struct Client {
     pub(crate) command: String,
     /// The version of its software.
     pub(crate) version: String,
+    /// What the node knows it by, and not what it says: `user:NAME`, `cert:NAME` or empty.
+    pub(crate) identity: String,
 }
 
 /// The limit on a wait.

@@ -8,14 +8,20 @@
 //! rest connects it to the node, the clock and the clients, on tokio. One mutex guards the state;
 //! it is never held across an await, and a free lock is granted within one call.
 
+mod access;
 mod audit;
+mod caller;
 mod clients;
+mod connection;
 mod control;
 mod etcd;
+mod etcd_status;
 mod fence_record;
+mod framed;
 #[cfg(test)]
 mod harness;
 mod hosting;
+mod incoming;
 mod lease_record;
 mod leases;
 mod listen;
@@ -25,9 +31,9 @@ mod monitor;
 mod node_requests;
 mod peers_query;
 mod process;
+mod recipes;
 mod reload;
 mod session_stream;
-mod tls_listener;
 
 pub use leases::LONGEST_LEASE;
 pub use listen::{Options, ServeError, serve};
@@ -44,15 +50,11 @@ use std::{
 
 use mutua_client::{Scope, endpoint, proto};
 use mutua_node::{HoldId, Moment, Node, NodeHandle, now};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use fence_record::FenceRecord;
 use lease_record::LeaseRecord;
 use leases::{Effect, LeaseTable, Name, Outcome, RequestId, SessionId, WaitId};
-use proto::v1;
-
-/// The sender of a client's stream.
-type Replies = mpsc::UnboundedSender<Result<v1::SessionReply, tonic::Status>>;
 
 /// A server's state, shared by all its calls.
 pub(crate) struct Service {
@@ -63,6 +65,9 @@ pub(crate) struct Service {
     name: String,
     /// The clients that its locks exclude.
     scope: Scope,
+    /// What clients may do.
+    access: access::Access,
+    users: caller::Users,
     /// Where this node serves clients.
     endpoints: hosting::Endpoints,
     /// Wakes the timer's task, which then reads the next deadline again.
@@ -81,6 +86,12 @@ pub(crate) struct Core {
     /// The sessions in whose names holds are being recorded.
     keeping: HashMap<RequestId, SessionId>,
     waiters: HashMap<WaitId, Waiter>,
+    /// The keys of etcd's recipes.
+    recipes: recipes::Recipes,
+    /// Those that wait until a lock is free, for watches of its key.
+    probes: recipes::Probes,
+    /// The values of candidates that hold or request a lock in a session of Mutua's own service.
+    values: HashMap<(SessionId, Name), Vec<u8>>,
     /// The connected clients, by session.
     clients: HashMap<SessionId, Vec<clients::Connected>>,
     watched: HashMap<Name, watch::Sender<()>>,
@@ -108,7 +119,9 @@ enum Waiter {
     /// A call.
     Call { caller: oneshot::Sender<Outcome>, name: Name },
     /// A client's stream, on which the request has this number.
-    Client { id: u64, session: SessionId, name: Name },
+    Client { id: u64, session: SessionId, name: Name, sees_holder: bool },
+    /// A key of etcd's recipes, and the call that creates it, if it still waits for the outcome.
+    Key { key: Vec<u8>, name: Name, caller: oneshot::Sender<Outcome> },
 }
 
 /// Opens a file of one record, private to the user, to be overwritten in place. Returns its text
@@ -184,7 +197,11 @@ impl Service {
             Effect::Ended { session } => core.send_closed(session),
             Effect::Record { longest } => self.record(core, longest),
             Effect::Join => self.handle.join(),
-            Effect::Changed { name } => core.notify_watchers(&name),
+            Effect::Changed { name } => {
+                let holder = core.leases.holder(now, &name);
+                core.recipes.settle(&name, holder.map(|one| (one.session, one.fencing_token)));
+                core.notify_watchers(&name);
+            }
         }
     }
 
@@ -206,7 +223,15 @@ impl Service {
                     core.leases.release(now, &name, fencing_token);
                 }
             }
-            Some(Waiter::Client { id, session, name }) => {
+            Some(Waiter::Key { key, name, caller }) => {
+                core.key_outcome(now, &key, &name, &outcome);
+                // The call may have answered already that the key waits.
+                let _ = caller.send(outcome);
+            }
+            Some(Waiter::Client { id, session, name, sees_holder: false }) => {
+                core.send_outcome(now, (id, session), &name, outcome, None);
+            }
+            Some(Waiter::Client { id, session, name, sees_holder: true }) => {
                 let holder = self.holder_here(core, now, &name);
                 let denied = matches!(outcome, Outcome::Busy | Outcome::TimedOut);
                 let quarantined = core.quarantined(now).is_some();
@@ -222,7 +247,9 @@ impl Service {
     fn audit_grant(&self, core: &mut Core, now: Moment, wait: WaitId, outcome: &Outcome) {
         let Outcome::Granted { fencing_token, waited } = *outcome else { return };
         let name = match core.waiters.get(&wait) {
-            Some(Waiter::Call { name, .. } | Waiter::Client { name, .. }) => Name::clone(name),
+            Some(
+                Waiter::Call { name, .. } | Waiter::Client { name, .. } | Waiter::Key { name, .. },
+            ) => Name::clone(name),
             None => return,
         };
         if core.audit.is_on() {
@@ -314,6 +341,27 @@ impl Core {
                  the latest"
             )
         })
+    }
+
+    /// The outcome of the wait of a key.
+    fn key_outcome(&mut self, now: Moment, key: &[u8], name: &Name, outcome: &Outcome) {
+        match *outcome {
+            Outcome::Granted { fencing_token, .. } => {
+                if !self.recipes.granted(key, fencing_token) {
+                    self.leases.release(now, name, fencing_token);
+                }
+            }
+            // A lease that holds the lock by other means holds it with this key too; but a key
+            // that only tries excludes its own lease.
+            Outcome::Already { fencing_token } => {
+                let queued = self.recipes.get(key).map(|entry| entry.lease);
+                match queued.filter(|lease| recipes::queue_of(key, *lease).is_some()) {
+                    Some(_) => drop(self.recipes.granted(key, fencing_token)),
+                    None => drop(self.recipes.remove(key)),
+                }
+            }
+            _ => drop(self.recipes.remove(key)),
+        }
     }
 
     fn notify_watchers(&mut self, name: &Name) {

@@ -5,7 +5,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     io,
     net::SocketAddr,
-    os::unix::fs::FileTypeExt,
+    os::unix::fs::{FileTypeExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
@@ -18,26 +18,35 @@ use rustix::{
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with},
 };
 use tokio::{
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    net::{TcpListener, UnixListener},
     sync::{Notify, watch},
     task::JoinSet,
-};
-use tokio_stream::{
-    Stream, StreamExt,
-    wrappers::{TcpListenerStream, UnixListenerStream},
 };
 use tonic::transport::{Server, server::Router};
 
 use super::{
-    Core, FenceRecord, LeaseRecord, Service, audit::Audit, control::ControlService, etcd::Etcd,
-    hosting::Endpoints, locks_service::LocksService, monitor, reload, tls_listener,
+    Core, FenceRecord, LeaseRecord, Service,
+    access::Access,
+    audit::Audit,
+    control::ControlService,
+    etcd::Etcd,
+    hosting::Endpoints,
+    incoming::{Local, Plain, Secure, incoming},
+    locks_service::LocksService,
+    monitor, reload,
 };
 use crate::{
     Moment, Scope, endpoint,
     leases::{LeaseTable, Settings},
     proto::{
-        etcdserverpb::lease_server::LeaseServer,
+        etcdserverpb::{
+            auth_server::AuthServer, cluster_server::ClusterServer, kv_server::KvServer,
+            lease_server::LeaseServer, maintenance_server::MaintenanceServer,
+            watch_server::WatchServer,
+        },
+        health::health_server::HealthServer,
         v1::{control_server::ControlServer, locks_server::LocksServer},
+        v3electionpb::election_server::ElectionServer,
         v3lockpb::lock_server::LockServer,
     },
 };
@@ -160,13 +169,19 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
         return Err(ServeError::NotLoopback(address));
     }
     // From here on no other process serves this socket.
-    let name = own_connections(own_name(&options.socket).await?);
+    let name = own_name(&options.socket).await?;
     // The node locks the data directory: from here on no other process uses it.
     let (node, fence_record) = start(&options).await?;
     let service = service(&options, node, fence_record)?;
     let answering = Arc::downgrade(&service);
     service.handle.answer_calls(move |body| {
-        answering.upgrade().map(|service| service.answer_peer(body)).unwrap_or_default()
+        let answering = answering.upgrade();
+        async move {
+            match answering {
+                Some(service) => service.answer_peer(&body).await,
+                None => Vec::new(),
+            }
+        }
     });
     let reports = service.handle.reports();
     // Without a quarantine the first effect is that the node joins.
@@ -175,14 +190,14 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     tasks.spawn(Arc::clone(&service).keep_time());
     tasks.spawn(Arc::clone(&service).follow_holds(reports));
     tasks.spawn(reload::on_hangup(Arc::clone(&service)));
-    tasks.spawn(serve_on(router(&service).serve_with_incoming(name)));
+    serve_local(&mut tasks, &service, name);
     if options.idle.is_none() {
         endpoint::reserve(&options.socket, &options.node.node)
             .map_err(listen_error(&options.socket.display().to_string()))?;
     }
-    let unix = UnixListenerStream::new(bind(&options.socket)?);
+    let unix = bind(&options.socket, service.access.has_other_users())?;
     let bound = inode(&options.socket);
-    tasks.spawn(serve_on(router(&service).serve_with_incoming(unix)));
+    serve_local(&mut tasks, &service, unix);
     if let Some(address) = options.tcp {
         serve_tcp(&mut tasks, &service, address).await?;
     }
@@ -217,6 +232,12 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     Ok(())
 }
 
+/// Serves clients on a Unix socket.
+fn serve_local(tasks: &mut JoinSet<()>, service: &Arc<Service>, listener: UnixListener) {
+    let connections = incoming(Local { listener, service: Arc::clone(service) });
+    tasks.spawn(serve_on(router(service).serve_with_incoming(connections)));
+}
+
 /// Serves clients on TCP, with TLS where the node has certificates.
 async fn serve_tcp(
     tasks: &mut JoinSet<()>,
@@ -227,11 +248,11 @@ async fn serve_tcp(
     let listener = listener.map_err(listen_error(&address.to_string()))?;
     match service.node.identity().map(Arc::clone) {
         None => {
-            let plain = without_delay(listener);
+            let plain = incoming(Plain { listener, service: Arc::clone(service) });
             tasks.spawn(serve_on(router(service).serve_with_incoming(plain)));
         }
         Some(identity) => {
-            let secure = tls_listener::incoming(listener, identity);
+            let secure = incoming(Secure::new(listener, identity));
             tasks.spawn(serve_on(router(service).serve_with_incoming(secure)));
         }
     }
@@ -288,25 +309,6 @@ async fn own_name(socket: &Path) -> Result<UnixListener, ServeError> {
     })
 }
 
-/// The connections of this user's processes and root's.
-fn own_connections(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>> {
-    let own = rustix::process::geteuid().as_raw();
-    UnixListenerStream::new(listener).filter(move |stream| {
-        let known = stream.as_ref().map(endpoint::owner);
-        // The listener reports the errors of accept.
-        known.map_or(true, |peer| peer.is_ok_and(|peer| peer == own || peer == 0))
-    })
-}
-
-/// Connections that send small messages at once. The server's own option is for connections that it
-/// accepts itself.
-fn without_delay(listener: TcpListener) -> impl Stream<Item = io::Result<TcpStream>> {
-    TcpListenerStream::new(listener).map(|stream| {
-        // An error means that the peer has closed it, which the reader notices.
-        stream.inspect(|stream| drop(stream.set_nodelay(true)))
-    })
-}
-
 async fn serve_on(serving: impl Future<Output = Result<(), tonic::transport::Error>>) {
     if let Err(error) = serving.await {
         tracing::error!("a listener ended: {error}");
@@ -328,7 +330,12 @@ fn service(
         ..Settings::default()
     };
     let data = &options.node.data;
-    let marked = endpoint::longest_mark(&options.socket);
+    let own = rustix::process::geteuid().as_raw();
+    let access = Access::new(options.node.access.clone(), own);
+    // No mark counts for longer than a lease can be, also before the bound was last lowered.
+    let bound = options.node.longest_lease.max(mutua_node::LONGEST_LEASE);
+    let marked = endpoint::longest_mark(&options.socket, |user| access.lets_in(user));
+    let marked = marked.map(|marked| marked.min(bound));
     let now = crate::now();
     let opened = LeaseRecord::open(data, now, has_remote_clients(&options.node), marked);
     let (lease_record, mut unclean) = opened.map_err(record_error(data))?;
@@ -352,6 +359,9 @@ fn service(
         keeping: Default::default(),
         endpoints: Default::default(),
         waiters: Default::default(),
+        recipes: Default::default(),
+        probes: Default::default(),
+        values: Default::default(),
         clients: Default::default(),
         watched: Default::default(),
         peers: Default::default(),
@@ -368,7 +378,19 @@ fn service(
     let (handle, failure) = (node.handle(), watch::Sender::new(None));
     let (scope, timer, stop) = (scope(options), Notify::new(), Notify::new());
     let endpoints = Endpoints::of(options);
-    Ok(Arc::new(Service { core, node, handle, name, scope, endpoints, timer, stop, failure }))
+    Ok(Arc::new(Service {
+        core,
+        node,
+        handle,
+        name,
+        scope,
+        access,
+        users: Default::default(),
+        endpoints,
+        timer,
+        stop,
+        failure,
+    }))
 }
 
 /// A node that stops when idle was started for one user; every other one is configured.
@@ -380,6 +402,11 @@ fn scope(options: &Options) -> Scope {
 }
 
 fn router(service: &Arc<Service>) -> Router {
+    let etcd = Etcd(Arc::clone(service));
+    let checked = Arc::clone(service);
+    let with_leader = move |request: tonic::Request<()>| {
+        checked.check_leader(request.metadata()).map(|()| request)
+    };
     Server::builder()
         .max_concurrent_streams(STREAMS)
         // A connection whose client does not close it is noticed.
@@ -387,13 +414,20 @@ fn router(service: &Arc<Service>) -> Router {
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .add_service(LocksServer::new(LocksService(Arc::clone(service))))
         .add_service(ControlServer::new(ControlService(Arc::clone(service))))
-        .add_service(LockServer::new(Etcd(Arc::clone(service))))
-        .add_service(LeaseServer::new(Etcd(Arc::clone(service))))
+        .add_service(LockServer::with_interceptor(etcd.clone(), with_leader.clone()))
+        .add_service(LeaseServer::with_interceptor(etcd.clone(), with_leader.clone()))
+        .add_service(KvServer::with_interceptor(etcd.clone(), with_leader.clone()))
+        .add_service(WatchServer::with_interceptor(etcd.clone(), with_leader.clone()))
+        .add_service(ElectionServer::with_interceptor(etcd.clone(), with_leader))
+        .add_service(MaintenanceServer::new(etcd.clone()))
+        .add_service(ClusterServer::new(etcd.clone()))
+        .add_service(AuthServer::new(etcd.clone()))
+        .add_service(HealthServer::new(etcd))
 }
 
 /// Binds a socket. An old one at its path is removed if no process listens on it. A file that is
 /// not a socket is left alone.
-fn bind(socket: &Path) -> Result<UnixListener, ServeError> {
+fn bind(socket: &Path, has_other_users: bool) -> Result<UnixListener, ServeError> {
     let failed = listen_error(&socket.display().to_string());
     if fs::symlink_metadata(socket).is_ok_and(|data| !data.file_type().is_socket()) {
         let text = "the file there is not a socket";
@@ -409,6 +443,10 @@ fn bind(socket: &Path) -> Result<UnixListener, ServeError> {
         // Before it has a name, so that it is private from the beginning.
         rustix::fs::fchmod(&listener, Mode::RUSR | Mode::WUSR)?;
         rustix::net::bind(&listener, &SocketAddrUnix::new(socket)?)?;
+        if has_other_users {
+            // The rules are checked at each call.
+            fs::set_permissions(socket, fs::Permissions::from_mode(0o666))?;
+        }
         rustix::net::listen(&listener, BACKLOG)?;
         UnixListener::from_std(listener.into())
     };
@@ -464,39 +502,29 @@ fn inode(path: &Path) -> Option<u64> {
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 
-    use tokio::net::{TcpListener, TcpStream};
-    use tokio_stream::StreamExt;
-
-    use super::{bind, without_delay};
-
-    #[tokio::test]
-    async fn an_accepted_connection_sends_small_messages_at_once() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let _client = TcpStream::connect(address).await.expect("connected");
-        let accepted = Box::pin(without_delay(listener)).next().await.expect("one");
-        assert!(accepted.expect("accepted").nodelay().expect("the option"));
-    }
+    use super::bind;
 
     #[tokio::test]
     async fn an_old_socket_is_replaced_and_nothing_else_is() {
         let directory = tempfile::tempdir().expect("a directory");
         let (socket, beside) = (directory.path().join("s.sock"), directory.path().join("s.new"));
         fs::write(&beside, "not ours").expect("written");
-        let first = bind(&socket).expect("nothing at the path");
+        let first = bind(&socket, false).expect("nothing at the path");
         let mode = fs::metadata(&socket).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let taken = bind(&socket).expect_err("a process listens there").to_string();
+        let taken = bind(&socket, false).expect_err("a process listens there").to_string();
         assert!(taken.contains(&format!("process {}", std::process::id())), "{taken}");
         drop(first);
-        bind(&socket).expect("the old socket is replaced");
+        bind(&socket, true).expect("the old socket is replaced");
+        let mode = fs::metadata(&socket).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o666, "for other users too");
         assert_eq!(fs::read(&beside).expect("there"), b"not ours");
         let file = directory.path().join("data.txt");
         fs::write(&file, "not ours").expect("written");
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&socket, &link).expect("made");
         for other in [&file, &link, directory.path()] {
-            let refused = bind(other).expect_err("not a socket").to_string();
+            let refused = bind(other, false).expect_err("not a socket").to_string();
             assert!(refused.contains("not a socket"), "{refused}");
         }
         assert_eq!(fs::read(&file).expect("there"), b"not ours");

@@ -2,20 +2,20 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use tokio::{
-    net::unix,
-    sync::{mpsc, watch},
-};
+use mutua_node::Action;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::{
     Stream, StreamExt,
     wrappers::{ReceiverStream, UnboundedReceiverStream, WatchStream},
 };
-use tonic::{Request, Response, Status, Streaming, transport::server::UdsConnectInfo};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     Service,
+    caller::Caller,
+    clients::Replies,
     etcd::{key, refusal},
-    session_stream,
+    session_stream::{self, Requests},
 };
 use crate::{
     leases::{Name, Outcome, SessionId, WaitLimit},
@@ -34,11 +34,11 @@ impl Locks for LocksService {
         &self,
         request: Request<Streaming<v1::SessionRequest>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
-        let local = request.extensions().get::<UdsConnectInfo>();
-        let process = local.and_then(|local| local.peer_cred).and_then(|peer| pid(&peer));
-        let (replies, stream) = session_stream::channel();
-        let requests = request.into_inner();
-        tokio::spawn(session_stream::run(Arc::clone(&self.0), requests, replies, process));
+        let caller = Caller::of(&request);
+        let (replies, stream) = mpsc::unbounded_channel();
+        let requests = Requests::Grpc(Box::new(request.into_inner()));
+        let replies = Replies::Grpc(replies);
+        tokio::spawn(session_stream::run(Arc::clone(&self.0), requests, replies, caller));
         Ok(Response::new(UnboundedReceiverStream::new(stream)))
     }
 
@@ -46,16 +46,20 @@ impl Locks for LocksService {
         &self,
         request: Request<v1::AcquireRequest>,
     ) -> Result<Response<v1::AcquireResponse>, Status> {
+        let caller = Caller::of(&request);
         let v1::AcquireRequest { name, lease, wait_ms } = request.into_inner();
         let session = SessionId(lease);
         let limit = |now| WaitLimit::from_millis(now, wait_ms);
-        let response = match self.0.acquire(session, &name, limit).await? {
+        let response = match self.0.acquire(&caller, session, &name, limit).await? {
             Outcome::Granted { fencing_token, .. } | Outcome::Already { fencing_token } => {
                 let key = key(&name, session);
                 v1::AcquireResponse { acquired: true, fencing_token, key, holder: None }
             }
             Outcome::Busy | Outcome::TimedOut => {
-                let holder = self.0.holder_anywhere(&Name::from(&*name)).await;
+                let holder = match self.0.access.check(&caller, Action::List, &name) {
+                    Ok(()) => self.0.holder_anywhere(&Name::from(&*name)).await,
+                    Err(_) => None,
+                };
                 v1::AcquireResponse { holder, ..Default::default() }
             }
             outcome => return Err(refusal(outcome)),
@@ -67,11 +71,14 @@ impl Locks for LocksService {
         &self,
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
+        let caller = Caller::of(&request);
         let v1::ReleaseRequest { name, fencing_token } = request.into_inner();
         let held = self.0.call(|core, now| {
             // The locks of a client's own session are released on its own stream.
             let holder = core.leases.holder(now, &name);
-            let lease = holder.is_some_and(|holder| core.leases.is_lease(holder.session));
+            let lease = holder.is_some_and(|holder| {
+                core.leases.is_lease(holder.session) && self.0.owns(core, &caller, holder.session)
+            });
             lease && core.leases.release(now, &name, fencing_token)
         });
         Ok(Response::new(v1::ReleaseResponse { held }))
@@ -81,14 +88,23 @@ impl Locks for LocksService {
         &self,
         request: Request<v1::VerifyRequest>,
     ) -> Result<Response<v1::VerifyResponse>, Status> {
-        self.0.verify(request.into_inner()).await.map(Response::new)
+        let (caller, request) = (Caller::of(&request), request.into_inner());
+        self.0.access.check_reading(&caller, &request.name)?;
+        self.0.verify(request).await.map(Response::new)
     }
 
     async fn list(
         &self,
         request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
-        Ok(Response::new(self.0.list(request.into_inner()).await))
+        let (caller, request) = (Caller::of(&request), request.into_inner());
+        if request.exact {
+            self.0.access.check(&caller, Action::List, &request.prefix)?;
+        }
+        let mut list = self.0.list(request).await;
+        let access = &self.0.access;
+        list.locks.retain(|lock| access.check(&caller, Action::List, &lock.name).is_ok());
+        Ok(Response::new(list))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::Lock, Status>> + Send>>;
@@ -97,7 +113,9 @@ impl Locks for LocksService {
         &self,
         request: Request<v1::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
+        let caller = Caller::of(&request);
         let name = Name::from(request.into_inner().name);
+        self.0.access.check(&caller, Action::List, &name)?;
         let service = Arc::clone(&self.0);
         let changes = service.watch(&name);
         if !service.is_alone() {
@@ -115,28 +133,33 @@ impl Locks for LocksService {
         &self,
         request: Request<v1::BreakRequest>,
     ) -> Result<Response<v1::BreakResponse>, Status> {
-        let request = request.into_inner();
+        let (caller, request) = (Caller::of(&request), request.into_inner());
         if request.reason.trim().is_empty() {
             return Err(Status::invalid_argument("breaking a lock needs a reason"));
         }
-        self.0.break_grant(request).await.map(Response::new)
+        self.0.break_for(&caller, request).await.map(Response::new)
     }
 
     async fn about(
         &self,
         _: Request<v1::AboutRequest>,
     ) -> Result<Response<v1::AboutResponse>, Status> {
-        Ok(Response::new(v1::AboutResponse {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            node: self.0.name.clone(),
-            scope: self.0.scope.wire().into(),
-            cluster: self.0.scope.cluster().unwrap_or_default().to_owned(),
-        }))
+        Ok(Response::new(self.0.about()))
     }
 }
 
 impl Service {
-    fn watch(&self, name: &Name) -> watch::Receiver<()> {
+    /// What this node reports about itself.
+    pub(super) fn about(&self) -> v1::AboutResponse {
+        v1::AboutResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            node: self.name.clone(),
+            scope: self.scope.wire().into(),
+            cluster: self.scope.cluster().unwrap_or_default().to_owned(),
+        }
+    }
+
+    pub(crate) fn watch(&self, name: &Name) -> watch::Receiver<()> {
         let mut core = self.lock();
         let watched = core.watched.entry(Name::clone(name));
         watched.or_insert_with(|| watch::channel(()).0).subscribe()
@@ -176,8 +199,4 @@ fn without_times(mut lock: v1::Lock) -> v1::Lock {
         entry.for_ms = 0;
     }
     lock
-}
-
-fn pid(peer: &unix::UCred) -> Option<u32> {
-    peer.pid().and_then(|pid| u32::try_from(pid).ok())
 }

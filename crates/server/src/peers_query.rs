@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use mutua_node::{CallError, MAX_CALL};
+use mutua_node::{Action, CallError, MAX_CALL};
 use prost::Message;
 use tonic::Status;
 
-use super::{Core, Service, clients::millis};
+use super::{Core, Service, caller::Caller, clients::millis};
 use crate::{
     Moment,
     leases::Name,
@@ -50,7 +50,7 @@ pub(super) struct PeerState {
 
 impl Service {
     /// The reply to another node's query, about this node's own clients only.
-    pub(super) fn answer_peer(self: &Arc<Self>, body: &[u8]) -> Vec<u8> {
+    pub(super) async fn answer_peer(self: &Arc<Self>, body: &[u8]) -> Vec<u8> {
         let Ok(v1::PeerQuery { query: Some(query) }) = v1::PeerQuery::decode(body) else {
             return Vec::new();
         };
@@ -61,6 +61,7 @@ impl Service {
             Query::Session(query) => Reply::Session(self.report_session(&query)),
             Query::Endpoints(_) => Reply::Endpoints(self.own_endpoints()),
             Query::Lease(call) => Reply::Lease(self.lease_call(&call)),
+            Query::Recipe(call) => Reply::Recipe(self.answer_recipe(call).await),
         };
         v1::PeerReply { reply: Some(reply) }.encode_to_vec()
     }
@@ -178,14 +179,64 @@ impl Service {
         let Some(rest) = rest else { return v1::BreakResponse::default() };
         let fencing_token = holder.as_ref().map_or(0, |holder| holder.fencing_token);
         let name = name.escape_ascii();
+        let held_by = match holder.as_ref().and_then(|holder| holder.client.as_ref()) {
+            Some(client) => format!("{} (pid {} on {})", client.owner, client.pid, client.host),
+            None => "a client".to_owned(),
+        };
         tracing::warn!(
-            "lock {name} with fencing token {fencing_token} was broken by {by}: {reason}"
+            "lock {name} of {held_by} with fencing token {fencing_token} was broken by {by}: \
+             {reason}"
         );
         v1::BreakResponse { broken: holder, quarantine_ms: millis(rest) }
     }
 
+    /// Revokes a lock from its holder for a client: one of its own, or any that a rule allows it to
+    /// break.
+    pub(super) async fn break_for(
+        self: &Arc<Self>,
+        caller: &Caller,
+        mut request: v1::BreakRequest,
+    ) -> Result<v1::BreakResponse, Status> {
+        request.by = self.actor(caller, &request.by);
+        let Err(denied) = self.access.check(caller, Action::Break, &request.name) else {
+            return self.break_grant(request).await;
+        };
+        let lock = self.show(&Name::from(&*request.name)).await;
+        let Some(holder) = lock.holder else {
+            // Nothing is broken; whether it is held is not said to a client that may not list it.
+            return Err(denied.into());
+        };
+        let identity = caller.identity().to_string();
+        let own = holder.client.is_some_and(|client| client.identity == identity);
+        if identity.is_empty() || !own {
+            return Err(denied.into());
+        }
+        let shown = holder.fencing_token;
+        if request.fencing_token != 0 && request.fencing_token != shown {
+            return Ok(v1::BreakResponse::default());
+        }
+        // This grant and no later one, which may be another client's.
+        self.break_grant(v1::BreakRequest { fencing_token: shown, ..request }).await
+    }
+
+    /// The client that breaks a lock, for the log and the holder: as it names itself, as it is
+    /// known, and from where.
+    fn actor(&self, caller: &Caller, named: &str) -> String {
+        let identity = caller.identity().to_string();
+        let known = match identity.split_once(':') {
+            None => String::new(),
+            Some((_, name)) if name == named => String::new(),
+            Some(_) => format!(" ({identity})"),
+        };
+        let host = match caller.is_local() {
+            true => self.endpoints.host(),
+            false => caller.address(),
+        };
+        format!("{named}{known} on {host}")
+    }
+
     /// Revokes a lock from its holder, at any node.
-    pub(super) async fn break_grant(
+    async fn break_grant(
         self: &Arc<Self>,
         mut request: v1::BreakRequest,
     ) -> Result<v1::BreakResponse, Status> {

@@ -2,17 +2,19 @@
 
 use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 
+use mutua_client::frames::{Decoder, Frames};
+use mutua_node::Action;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, pidfd_open},
 };
-use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::{Status, Streaming};
 
 use super::{
-    Replies, Service, Waiter,
-    clients::{Connected, client, millis},
+    Service, Waiter,
+    caller::Caller,
+    clients::{Connected, Replies, client, millis},
     peers_query::PeerState,
 };
 use crate::{
@@ -23,6 +25,7 @@ use crate::{
 /// A session whose stream is being read.
 struct Attached {
     service: Arc<Service>,
+    caller: Caller,
     session: SessionId,
     number: u64,
     /// The waits on this stream: the client's number and the lease table's.
@@ -36,44 +39,41 @@ struct Attached {
 /// Reads a stream to its end.
 pub(super) async fn run(
     service: Arc<Service>,
-    mut requests: Streaming<v1::SessionRequest>,
+    mut requests: Requests,
     replies: Replies,
-    process: Option<u32>,
+    caller: Caller,
 ) {
     let open = match requests.next().await {
-        Some(Ok(v1::SessionRequest { request: Some(Request::Open(open)) })) => open,
-        Some(Ok(_)) => {
+        Some(v1::SessionRequest { request: Some(Request::Open(open)) }) => open,
+        Some(_) => {
             let text = "the first request must be Open";
-            let _ = replies.send(Err(Status::invalid_argument(text)));
-            return;
+            return replies.send(Err(Status::invalid_argument(text)));
         }
-        Some(Err(_)) | None => return,
+        None => return,
     };
     if open.close_only {
         let session = SessionId(open.session);
-        let closed = service
-            .call(|core, now| !core.leases.is_lease(session) && core.leases.close(now, session));
+        let closed = service.call(|core, now| {
+            !core.leases.is_lease(session)
+                && service.may_resume(core, &caller, session)
+                && core.leases.close(now, session)
+        });
         if !closed {
             let call = v1::lease_call::Call::Close.into();
-            let close = v1::LeaseCall { session: session.0, call, ..Default::default() };
+            let identity = service.identity_needed(&caller);
+            let close = v1::LeaseCall { session: session.0, call, identity, ..Default::default() };
             service.lease_call_elsewhere(close).await;
         }
-        let closed = Reply::Closed(v1::Closed {});
-        let _ = replies.send(Ok(v1::SessionReply { reply: Some(closed) }));
-        return;
+        return replies.send(Ok(Reply::Closed(v1::Closed {})));
     }
-    match service.elsewhere(&open).await {
+    match service.elsewhere(&open, &caller).await {
         None => {}
-        Some(answer) => {
-            let moved = |moved| v1::SessionReply { reply: Some(Reply::Moved(moved)) };
-            let _ = replies.send(answer.map(moved));
-            return;
-        }
+        Some(answer) => return replies.send(answer.map(Reply::Moved)),
     }
     let supervised = open.supervised;
     // Opened while the process runs: later its number may be another's.
-    let process = process.and_then(open_process);
-    let Some(mut attached) = Attached::begin(service, open, replies) else { return };
+    let process = caller.process().and_then(open_process);
+    let Some(mut attached) = Attached::begin(service, caller, open, replies) else { return };
     attached.read(requests).await;
     let Attached { service, session, number, .. } = attached;
     let last = service.call(|core, now| {
@@ -119,27 +119,39 @@ async fn end_with_process(service: &Arc<Service>, session: SessionId, process: &
 
 impl Attached {
     /// Opens the session, or resumes it.
-    fn begin(service: Arc<Service>, open: v1::Open, replies: Replies) -> Option<Self> {
+    fn begin(
+        service: Arc<Service>,
+        caller: Caller,
+        open: v1::Open,
+        replies: Replies,
+    ) -> Option<Self> {
         let own = Arc::clone(&service);
+        let by = caller.clone();
         let host = open.client.as_ref().map(|client| client.host.clone()).unwrap_or_default();
         let begun = service.call(move |core, now| {
+            if !own.may_resume(core, &by, SessionId(open.session)) {
+                let text = "the session is another client's";
+                replies.send(Err(Status::permission_denied(text)));
+                return None;
+            }
             let opening = Opening {
                 id: 0,
                 ttl: Duration::from_millis(open.ttl_ms),
-                client: client(open.client),
+                client: own.access.labelled(&by, client(open.client, by.identity().to_string())),
                 supervised: open.supervised,
                 lease: false,
             };
             let (session, ttl) = match core.leases.attach(now, SessionId(open.session), opening) {
                 Ok(attached) => attached,
                 Err(error) => {
-                    let _ = replies.send(Err(Status::invalid_argument(error.to_string())));
+                    replies.send(Err(Status::invalid_argument(error.to_string())));
                     return None;
                 }
             };
             let refused =
                 open.reclaims.into_iter().filter(|v1::Reclaim { name, fencing_token }| {
                     name.len() > mutua_node::MAX_NAME
+                        || own.access.check(&by, Action::Acquire, name).is_err()
                         || !core.leases.reclaim(now, session, name, *fencing_token)
                 });
             let opened = v1::Opened {
@@ -154,29 +166,29 @@ impl Attached {
             };
             core.streams += 1;
             let number = core.streams;
-            let _ = replies.send(Ok(v1::SessionReply { reply: Some(Reply::Opened(opened)) }));
+            replies.send(Ok(Reply::Opened(opened)));
             core.clients.entry(session).or_default().push(Connected { replies, number });
             Some((session, number))
         });
         let (session, number) = begun?;
         service.send_peers(session, host);
         let (waits, sent) = (Vec::new(), Vec::new());
-        Some(Self { service, session, number, waits, sent, read_before: false })
+        Some(Self { service, caller, session, number, waits, sent, read_before: false })
     }
 
-    async fn read(&mut self, mut requests: Streaming<v1::SessionRequest>) {
+    async fn read(&mut self, mut requests: Requests) {
         let mut often = tokio::time::interval(Duration::from_secs(1));
         loop {
             tokio::select! {
                 biased;
                 request = requests.next() => match request {
-                    Some(Ok(v1::SessionRequest { request: Some(Request::Close(_)) })) => {
+                    Some(v1::SessionRequest { request: Some(Request::Close(_)) }) => {
                         self.service.call(|core, now| core.leases.close(now, self.session));
                         return;
                     }
-                    Some(Ok(v1::SessionRequest { request: Some(request) })) => self.serve(request),
-                    Some(Ok(v1::SessionRequest { request: None })) => {}
-                    Some(Err(_)) | None => return,
+                    Some(v1::SessionRequest { request: Some(request) }) => self.serve(request),
+                    Some(v1::SessionRequest { request: None }) => {}
+                    None => return,
                 },
                 _ = often.tick(), if !self.waits.is_empty() => self.send_positions(),
             }
@@ -192,15 +204,15 @@ impl Attached {
                     self.service.call(|core, now| core.leases.cancel(now, wait));
                 }
             }
-            Request::Release(v1::Release { name, fencing_token }) => {
+            Request::Release(v1::Release { name, fencing_token, quiet }) => {
                 self.service.call(|core, now| {
                     let holder = core.leases.holder(now, &name);
                     let own = holder.is_some_and(|holder| holder.session == self.session);
                     let held = own && core.leases.release(now, &name, fencing_token);
-                    core.send(
-                        self.session,
-                        Reply::Released(v1::Released { name, fencing_token, held }),
-                    );
+                    if !quiet {
+                        let released = v1::Released { name, fencing_token, held };
+                        core.send(self.session, Reply::Released(released));
+                    }
                 })
             }
             Request::Renew(_) if !self.service.handle.may_renew() => {
@@ -218,17 +230,20 @@ impl Attached {
     fn acquire(&mut self, acquire: v1::Acquire) {
         let v1::Acquire { id, name, wait_ms, watch } = acquire;
         if name.len() > mutua_node::MAX_NAME {
-            let text = crate::name_too_long();
-            let refused =
-                v1::Refused { id, reason: v1::Reason::Invalid.into(), text, holder: None };
-            return self.service.call(|core, _| core.send(self.session, Reply::Refused(refused)));
+            return self.refuse(id, v1::Reason::Invalid, crate::name_too_long());
         }
+        let access = &self.service.access;
+        if let Err(denied) = access.check(&self.caller, Action::Acquire, &name) {
+            return self.refuse(id, v1::Reason::Denied, denied.to_string());
+        }
+        let sees_holder = access.check(&self.caller, Action::List, &name).is_ok();
         let name = Name::from(name);
         let wait = self.service.call(|core, now| {
             let limit = WaitLimit::from_millis(now, wait_ms);
             let wait = core.leases.acquire(now, self.session, &name, limit);
             let session = self.session;
-            core.waiters.insert(wait, Waiter::Client { id, session, name: Name::clone(&name) });
+            let name = Name::clone(&name);
+            core.waiters.insert(wait, Waiter::Client { id, session, name, sees_holder });
             wait
         });
         let waits = self.service.lock().leases.position(wait).is_some();
@@ -240,6 +255,11 @@ impl Attached {
         }
     }
 
+    fn refuse(&self, id: u64, reason: v1::Reason, text: String) {
+        let refused = v1::Refused { id, reason: reason.into(), text, holder: None };
+        self.service.call(|core, _| core.send(self.session, Reply::Refused(refused)));
+    }
+
     /// Sends the positions of this stream's waiters, where they have changed.
     fn send_positions(&mut self) {
         // The first time, a forming view and a lock without a holder are not reported: the next
@@ -249,7 +269,7 @@ impl Attached {
             true => String::new(),
             false => self.service.suspended().unwrap_or_default(),
         };
-        let (service, session) = (&self.service, self.session);
+        let (service, session, caller) = (&self.service, self.session, &self.caller);
         let (waits, sent) = (&mut self.waits, &mut self.sent);
         service.call(|core, now| {
             waits.retain(|(_, wait, _)| core.leases.position(*wait).is_some());
@@ -268,6 +288,8 @@ impl Attached {
                 if first && holder.is_none() && position == 0 {
                     continue;
                 }
+                let holder =
+                    holder.filter(|_| service.access.check(caller, Action::List, name).is_ok());
                 let waiting =
                     v1::Waiting { id: *id, position, holder, suspended, waiting_at_peers };
                 if !sent.iter().any(|(sent, old)| sent == id && is_same(old, &waiting)) {
@@ -286,7 +308,18 @@ fn is_same(old: &v1::Waiting, new: &v1::Waiting) -> bool {
     (old.position, token(old), &old.suspended) == (new.position, token(new), &new.suspended)
 }
 
-/// The two ends of a stream to a client.
-pub(super) fn channel() -> (Replies, mpsc::UnboundedReceiver<Result<v1::SessionReply, Status>>) {
-    mpsc::unbounded_channel()
+/// The receiving half of a client's stream.
+pub(super) enum Requests {
+    Grpc(Box<Streaming<v1::SessionRequest>>),
+    Framed(Arc<Frames>, Decoder),
+}
+
+impl Requests {
+    /// The next request; `None` when the stream has ended or cannot be read.
+    async fn next(&mut self) -> Option<v1::SessionRequest> {
+        match self {
+            Self::Grpc(requests) => requests.next().await?.ok(),
+            Self::Framed(frames, decoder) => frames.receive(decoder).await.ok()?,
+        }
+    }
 }

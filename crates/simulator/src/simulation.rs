@@ -311,14 +311,8 @@ impl<M: Mutex> Simulation<M> {
 
     fn deliver(&mut self, slot: usize, parcel: Parcel<M::Message>) {
         let world = &mut self.world;
-        world.busy -= u64::from(!parcel.lazy);
-        let Parcel { from, to, sent, kind, .. } = parcel;
-        world.measures.event([
-            world.now,
-            (u64::from(kind) + 16) << 32 | u64::from(to.0),
-            u64::from(from.0),
-            sent.number(),
-        ]);
+        let Parcel { from, to, sent, .. } = parcel;
+        world.arrives(&parcel);
         let node = &mut self.nodes[to.index()];
         if node.client.down {
             return world.cannot_deliver(slot, &parcel);

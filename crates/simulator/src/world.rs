@@ -462,6 +462,17 @@ impl<M: Message> World<M> {
         }
     }
 
+    /// Notes that a message has come to the end of its link.
+    pub(crate) fn arrives(&mut self, parcel: &Parcel<M>) {
+        self.busy -= u64::from(!parcel.lazy);
+        self.measures.event([
+            self.now,
+            (u64::from(parcel.kind) + 16) << 32 | u64::from(parcel.to.0),
+            u64::from(parcel.from.0),
+            parcel.sent.number(),
+        ]);
+    }
+
     /// Drops the message of this slot, since its receiver is down.
     pub(crate) fn cannot_deliver(&mut self, slot: usize, parcel: &Parcel<M>) {
         self.measures.lost += 1;

@@ -27,9 +27,9 @@ const END: &str = "<!-- end -->";
 const SIDE_BY_SIDE: &str = "docs/side-by-side/table.md";
 
 /// The commands whose helps list exit codes.
-const COMMANDS: [&str; 14] = [
-    "lock", "ls", "show", "watch", "verify", "break", "node", "cluster", "status", "simulate",
-    "compare", "choose", "check", "replay",
+const COMMANDS: [&str; 15] = [
+    "lock", "ls", "show", "watch", "verify", "break", "node", "cluster", "status", "top",
+    "simulate", "compare", "choose", "check", "replay",
 ];
 
 /// A document that is not up to date, and its new text.
@@ -118,6 +118,10 @@ fn block(name: &str, root: &Path, mutua: &dyn Fn(&[&str]) -> Result<String>) -> 
             script_language(&serde_json::from_str(&mutua(&["replay", "--language", "--json"])?)?)
         }
         "check-all-summary" => summary(&report()?)?,
+        "repairs-table" => {
+            let file = root.join("docs/repairs.csv");
+            repairs(&fs::read_to_string(file).context("repairs.csv")?)?
+        }
         "side-by-side" => fs::read_to_string(root.join(SIDE_BY_SIDE)).context(SIDE_BY_SIDE)?,
         other => bail!("unknown block `{other}`"),
     })
@@ -131,6 +135,38 @@ fn table(header: &[&str], alignments: &[&str], rows: &[Vec<String>]) -> String {
         text += &format!("| {} |\n", cells.join(" | "));
     }
     text
+}
+
+/// Messages and time of every repair by size, from the table that `mutua compare` writes.
+fn repairs(csv: &str) -> Result<String> {
+    let mut sizes: Vec<&str> = Vec::new();
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for line in csv.lines().skip(1) {
+        let columns: Vec<_> = line.split(',').collect();
+        let [name, nodes, kind, election, repair, time, lost, wrong] = columns.as_slice() else {
+            bail!("{} columns in the line `{line}` of repairs.csv", columns.len());
+        };
+        if *lost != "0" || !wrong.is_empty() {
+            bail!("a repair failed: `{line}` of repairs.csv");
+        }
+        if !sizes.contains(nodes) {
+            sizes.push(nodes);
+        }
+        let messages = election.parse::<u64>()? + repair.parse::<u64>()?;
+        let time: f64 = time.parse()?;
+        let head = [format!("`{name}`"), (*kind).to_owned()];
+        let cell = format!("{messages}, {time} T");
+        match rows.iter_mut().find(|row| row[..2] == head) {
+            Some(row) => row.push(cell),
+            None => rows.push(head.into_iter().chain([cell]).collect()),
+        }
+    }
+    let titles: Vec<_> = sizes.iter().map(|nodes| format!("N = {nodes}")).collect();
+    let mut header = vec!["algorithm", "repair"];
+    header.extend(titles.iter().map(String::as_str));
+    let alignment = |name: &&str| if name.contains('=') { "--:" } else { "---" };
+    let alignments: Vec<_> = header.iter().map(alignment).collect();
+    Ok(table(&header, &alignments, &rows))
 }
 
 /// The string of a JSON object's field, empty if it has none.

@@ -1,8 +1,9 @@
 //! Regenerates what is generated and committed: the gRPC code from its `.proto` files, and the
-//! tables of the documents; builds the static site of the lab.
+//! tables of the documents; builds the static site of the lab; runs campaigns of simulated faults.
 //!
 //! A build needs neither this crate nor a protoc; tests fail when a committed file is stale.
 
+pub mod campaign;
 pub mod docs;
 pub mod site;
 
@@ -11,7 +12,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// The files that code is generated from.
-const PROTOS: [&str; 3] = ["etcd/rpc.proto", "etcd/v3lock.proto", "mutua/v1/locks.proto"];
+const PROTOS: [&str; 6] = [
+    "etcd/kv.proto",
+    "etcd/rpc.proto",
+    "etcd/v3lock.proto",
+    "etcd/v3election.proto",
+    "grpc/health/v1/health.proto",
+    "mutua/v1/locks.proto",
+];
 
 /// The root of the repository.
 pub fn root() -> PathBuf {

@@ -7,9 +7,13 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use xtask::site::Build;
+use xtask::{
+    campaign::{self, Options},
+    site::Build,
+};
 
 const USAGE: &str = "usage: cargo xtask generate|docs|screenshots|site [--quick] [DIRECTORY]
+       cargo xtask campaign [--algorithm NAME] [--faults N] [--from SEED] [--real] [--sum]
 
   generate  Regenerate the gRPC code from the .proto files
   docs      Regenerate the tables of the documents from what `mutua` prints
@@ -17,7 +21,11 @@ const USAGE: &str = "usage: cargo xtask generate|docs|screenshots|site [--quick]
             optimization of its module
   screenshots
             Take the pictures of the lab in docs/pictures, with node and chromium, after
-            web/tests/run has installed what it needs";
+            web/tests/run has installed what it needs
+  campaign  Run simulated faults on whole nodes until each algorithm has had N (1000000), and append
+            one line for each slice to docs/campaigns/simulated.txt; it goes on where the file ends.
+            --real does it with real processes (docs/campaigns/real.txt), as root; --sum adds the
+            lines up and runs nothing";
 
 fn main() -> Result<ExitCode> {
     match std::env::args().nth(1).as_deref() {
@@ -29,6 +37,13 @@ fn main() -> Result<ExitCode> {
         Some("docs") => write_docs(),
         Some("site") => write_site(),
         Some("screenshots") => write_screenshots(),
+        Some("campaign") => match Options::parse(std::env::args().skip(2)) {
+            Ok(options) => campaign::run(&xtask::root(), &options),
+            Err(error) => {
+                eprintln!("{error:#}\n{USAGE}");
+                Ok(ExitCode::from(64))
+            }
+        },
         _ => {
             eprintln!("{USAGE}");
             Ok(ExitCode::from(64))

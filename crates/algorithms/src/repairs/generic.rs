@@ -357,7 +357,7 @@ impl<M: Mutex> Generic<M> {
                 if is_current && self.changes.is_up(message.from) {
                     self.handle(message, out);
                 } else {
-                    self.rise_above(message.sent);
+                    self.pass_over(&message);
                 }
             }
             Stage::Suspended(suspended)
@@ -365,7 +365,14 @@ impl<M: Mutex> Generic<M> {
             {
                 suspended.early.push(message);
             }
-            Stage::Suspended(_) => self.rise_above(message.sent),
+            Stage::Suspended(_) => self.pass_over(&message),
+        }
+    }
+
+    /// Does not handle a message; its clock counts, if it carries one.
+    fn pass_over(&mut self, message: &Early<M::Message>) {
+        if self.carries_clock(Some(&message.message)) {
+            self.rise_above(message.sent);
         }
     }
 

@@ -50,7 +50,7 @@ pub(super) fn controls() -> Vec<Row> {
         control("bully", 3, Claim::Agreement, "timers that run out at any time", |system| {
             system.timers = Timers::Any;
         }),
-        control("bully", 3, Claim::Agreement, "one crashes and restarts", |system| {
+        control("bully", 3, Claim::Agreement, "one restarts under its old identity", |system| {
             system.faults = Faults { crashes: 1, restarts: 1, ..Faults::default() };
         }),
         control("sanders", 2, Claim::MutualExclusion, "sets that do not meet", |system| {
@@ -113,7 +113,7 @@ fn contend(system: &mut System, count: u32) {
     system.contenders = Some((0..count).map(NodeId).collect());
 }
 
-fn control(
+pub(super) fn control(
     name: &str,
     nodes: u32,
     violated: Claim,

@@ -34,7 +34,9 @@ fn the_pictures_of_the_controls_are_up_to_date() {
             }
         }
     }
-    let page = fs::read_to_string(kept.join("../../checker.md")).expect("the page of the controls");
+    let page =
+        |name| fs::read_to_string(kept.join("../..").join(name)).expect("a page of controls");
+    let page = page("checker.md") + &page("repairs.md");
     for name in made.iter().filter(|name| name.ends_with(".svg")) {
         assert!(page.contains(&format!("(pictures/controls/{name})")), "{name} is not shown");
     }

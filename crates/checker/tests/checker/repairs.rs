@@ -1,9 +1,10 @@
 //! The repairs over every interleaving of a crash at any point.
 
-use mutua_algorithms::{Setup, repairs::ElectionName};
+use mutua_algorithms::{NodeId, Setup, repairs::ElectionName};
 use mutua_checker::{
     Detector, Faults, Limits, NoClock, Reduction, Repair, Report, System, Task, Timers, check,
 };
+use mutua_lab::counterexample::script;
 
 fn run(name: &str, repair: Repair, restarts: u32, first: bool) -> Report {
     run_with(name, repair, restarts, first, Timers::Bounded)
@@ -102,11 +103,35 @@ fn an_acknowledgement_that_is_waited_for_too_short_makes_two_tokens() {
 #[test]
 fn without_view_numbers_an_old_token_comes_back() {
     let repair = Repair { without_views: true, ..Repair::default() };
-    let report = run("naimi-trehel", repair, 0, true);
+    let mut task = task("naimi-trehel", repair, 0, true, Timers::Bounded);
+    // With three processes and one entry of each there is no such run.
+    task.system.setup.nodes = 4;
+    task.system.contenders = Some(vec![NodeId(1), NodeId(2)]);
+    let report = check(&task, &mut NoClock).expect("a system that can be checked");
     let exclusion = report.verdicts.iter().find(|verdict| verdict.name == "mutual-exclusion");
     let exclusion = exclusion.expect("it is checked");
     assert_eq!((exclusion.holds, exclusion.claimed), (Some(false), false));
-    assert!(exclusion.trail.is_some(), "a shortest counterexample");
+    let trail = exclusion.trail.as_ref().expect("a shortest counterexample");
+    let scripted = script(&task, exclusion.name, trail).expect("the system starts");
+    assert_eq!(scripted.played.failures(), Vec::<String>::new());
+    assert!(scripted.script.text().contains("expect mutual-exclusion violated"));
+}
+
+/// The order of pending requests, by their clocks, decides who is the holder of the next view: a
+/// search that left the clocks out found runs that no system has.
+#[test]
+fn counterexamples_of_repairs_play_on_the_real_machines() {
+    let wrong = Repair { detector: Detector::Timeout, ..Repair::default() };
+    for name in ["naimi-trehel", "suzuki-kasami", "central"] {
+        let task = task(name, wrong, 0, true, Timers::Bounded);
+        let report = check(&task, &mut NoClock).expect("a system that can be checked");
+        let found = report.verdicts.iter().find(|verdict| verdict.name == "mutual-exclusion");
+        let trail = found.and_then(|found| found.trail.as_ref()).expect("two processes enter");
+        let scripted = script(&task, "mutual-exclusion", trail).expect("the system starts");
+        let failures = scripted.played.failures();
+        assert!(failures.is_empty(), "{name}: {failures:?}\n{}", scripted.script.text());
+        assert!(scripted.script.text().contains("expect mutual-exclusion violated"), "{name}");
+    }
 }
 
 #[test]

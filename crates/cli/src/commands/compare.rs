@@ -81,8 +81,9 @@ pub(crate) struct Arguments {
     warm_up_events: u64,
 
     /// Directory for report.html, results.csv (a row for each system), observations.csv (one for
-    /// each observation), elections.csv, the plots, and the results so far,
-    /// which are used again. Plots of an earlier comparison that are not in this one are removed.
+    /// each observation), elections.csv, repairs.csv (repairs after a crash), the plots, and the
+    /// results so far, which are used again. Plots of an earlier comparison that are not in this
+    /// one are removed.
     #[arg(long, value_name = "DIR", default_value = "mutua-report")]
     out: PathBuf,
 }
@@ -125,6 +126,7 @@ fn compare(arguments: &Arguments, named: Vec<&'static About>) -> Result<Comparis
     Ok(Comparison {
         rows: results::all(&grid.cells(), effort, &out.join("results.jsonl"))?,
         elections: results::all(&grid.elections(), effort, &out.join("elections.jsonl"))?,
+        repairs: results::all(&grid.repairs(), effort, &out.join("repairs.jsonl"))?,
         mutexes: grid.mutexes(),
         situations: grid.situations,
         at: grid.at,

@@ -9,7 +9,7 @@ use mutua_tls::date;
 use serde::Serialize;
 
 use crate::{
-    exit::{CONFIG, Coded},
+    exit::{CONFIG, Coded, usage},
     local::SYSTEM_CONFIG,
 };
 
@@ -35,6 +35,24 @@ enum Action {
     },
     /// Print an example with every key.
     Example,
+    /// Print the configuration of one member of a new cluster; the members' list is the same at all.
+    New {
+        /// Name of the cluster.
+        #[arg(long, value_name = "NAME")]
+        cluster: String,
+        /// The member that the file is for.
+        #[arg(long, value_name = "NAME")]
+        node: String,
+        /// Data directory.
+        #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/mutua")]
+        data: String,
+        /// Without TLS: everybody who can reach the addresses can take and release locks.
+        #[arg(long)]
+        insecure: bool,
+        /// The members, each as NAME=HOST:PORT.
+        #[arg(required = true, value_name = "MEMBER", value_parser = member)]
+        members: Vec<(String, String)>,
+    },
     /// List the keys with type, default and meaning.
     Keys {
         /// Print JSON: one list of objects.
@@ -47,6 +65,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.action {
         Action::Check { file } => check(file)?,
         Action::Example => print!("{}", example()),
+        Action::New { cluster, node, data, insecure, members } => {
+            print!("{}", new(cluster, node, data, *insecure, members)?);
+        }
         Action::Keys { json: true } => {
             let rows: Vec<_> = CONFIG_KEYS.iter().map(Row::of).collect();
             println!("{}", serde_json::to_string_pretty(&rows)?);
@@ -85,6 +106,52 @@ fn check(file: &std::path::Path) -> Result<()> {
     println!("data directory {}", config.data.display());
     print!("{}", members(&config));
     Ok(())
+}
+
+fn member(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, address)) if !name.is_empty() => Ok((name.to_owned(), address.to_owned())),
+        _ => Err(format!("invalid member `{text}`: use NAME=HOST:PORT")),
+    }
+}
+
+fn new(
+    cluster: &str,
+    node: &str,
+    data: &str,
+    insecure: bool,
+    members: &[(String, String)],
+) -> Result<String> {
+    // A text of JSON is one of TOML too.
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let mut text = format!(
+        "cluster = {}\nnode = {}\ndata = {}\n",
+        quoted(cluster),
+        quoted(node),
+        quoted(data)
+    );
+    if insecure {
+        text += "insecure = true\n";
+    }
+    for (name, address) in members {
+        let (name, address) = (quoted(name), quoted(address));
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n[[members]]\nname = {name}\naddress = {address}\n");
+    }
+    if !insecure {
+        let (cert, key) = (format!("tls/{node}.crt"), format!("tls/{node}.key"));
+        let _ = write!(
+            text,
+            "\n[tls]\nca = \"tls/ca.crt\"\ncert = {}\nkey = {}\n",
+            quoted(&cert),
+            quoted(&key)
+        );
+    }
+    match Config::parse(&text, "new") {
+        Ok(_) => Ok(text),
+        // The text has lines, the command line has none.
+        Err(error) => Err(usage(error.problem.to_string())),
+    }
 }
 
 fn members(config: &Config) -> String {
@@ -167,6 +234,25 @@ fn wrapped(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_file_is_valid_or_the_error_says_what_is_wrong() {
+        let members = |texts: &[&str]| -> Vec<_> {
+            texts.iter().map(|text| member(text).expect("a member")).collect()
+        };
+        let all = members(&["a=10.0.0.1:7001", "b=h\"2:7001"]);
+        let text = new("shop", "a", "/d", false, &all).expect("valid");
+        let config = Config::parse(&text, "new").expect("valid");
+        assert_eq!(config.members[1].address, "h\"2:7001");
+        assert!(config.tls.is_some() && !config.insecure);
+        let config = new("shop", "a", "/d", true, &all).expect("valid");
+        assert!(config.contains("insecure = true") && !config.contains("[tls]"));
+        let error = new("shop", "x", "/d", false, &all).expect_err("not a member").to_string();
+        assert_eq!(error, "`x` is none of the members: a, b");
+        let error = new("shop", "a", "/d", false, &members(&["a=10.0.0.1"])).expect_err("no port");
+        assert_eq!(error.to_string(), "invalid address `10.0.0.1`: use HOST:PORT");
+        member("10.0.0.1:7001").expect_err("no name");
+    }
 
     #[test]
     fn the_example_is_valid_as_it_is_and_with_every_key() {

@@ -1,25 +1,21 @@
-//! `mutua demo bank`: lost updates without a lock, and none with one.
+//! `mutua demo`: what a lock prevents, and what a cluster survives.
 
+mod bank;
+mod failover;
 mod picture;
 mod teller;
 
-pub(crate) use teller::{ARGUMENT, main};
-
 use std::{
+    ffi::OsString,
     fs,
-    io::{BufRead, BufReader},
-    net::TcpListener,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitCode, Stdio},
+    process::ExitCode,
 };
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use mutua_lab::plot::{Hold, Panel, Timeline};
 
-use crate::exit::{Coded, FILE, usage};
-
-/// Demonstrate what a lock prevents.
+/// Demonstrate what a lock prevents, and what a cluster survives.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -30,131 +26,42 @@ pub(crate) struct Arguments {
 enum Demo {
     /// Let several processes, each with a node, pay into one account, which is a file: once without
     /// the lock and once with it.
-    Bank {
-        /// Number of processes, 1 to 16.
-        #[arg(long, default_value_t = 4)]
-        processes: usize,
-        /// Number of deposits per process, 1 to 1000.
-        #[arg(long, default_value_t = 5)]
-        deposits: u64,
-        /// Also draw both runs to this SVG file.
-        #[arg(long, value_name = "FILE")]
-        picture: Option<PathBuf>,
-    },
+    Bank(bank::Arguments),
+    /// Run a bank on five nodes, and kill, pause and cut off nodes meanwhile.
+    #[command(after_help = failover::HELP)]
+    Failover(failover::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let Demo::Bank { processes, deposits, picture } = &arguments.demo;
-    let (processes, deposits) = (*processes, *deposits);
-    if !(1..=16).contains(&processes) || !(1..=1000).contains(&deposits) {
-        return Err(usage("--processes must be 1 to 16, and --deposits 1 to 1000"));
-    }
-    let expected = processes as u64 * deposits * teller::AMOUNT;
-    let mut runs = Vec::new();
-    for locked in [false, true] {
-        let (stays, balance) = play(processes, deposits, locked)?;
-        println!("{} the lock:", if locked { "with" } else { "without" });
-        print!("{}", picture::draw(&stays, processes));
-        let run = Run { locked, stays, expected, balance };
-        println!("  paid in {expected}, balance {balance}, lost {}\n", run.lost());
-        runs.push(run);
-    }
-    if let Some(file) = picture {
-        fs::write(file, timeline(&runs, processes).svg())
-            .map_err(|error| Coded(FILE, format!("{}: {error}", file.display())))?;
-    }
-    anyhow::ensure!(runs[1].lost() == 0, "an update was lost although the lock was held");
-    Ok(ExitCode::SUCCESS)
-}
-
-/// One run and its result.
-struct Run {
-    locked: bool,
-    stays: Vec<Hold>,
-    expected: u64,
-    balance: u64,
-}
-
-impl Run {
-    fn lost(&self) -> u64 {
-        self.expected.saturating_sub(self.balance)
+    match &arguments.demo {
+        Demo::Bank(arguments) => bank::run(arguments),
+        Demo::Failover(arguments) => failover::run(arguments),
     }
 }
 
-/// Both runs as a picture.
-fn timeline(runs: &[Run], processes: usize) -> Timeline {
-    let panel = |run: &Run| {
-        let how = if run.locked { "with the lock" } else { "without the lock" };
-        let (paid, has, lost) = (run.expected, run.balance, run.lost());
-        let title = format!("{how}: paid in {paid}, balance {has}, lost {lost}");
-        Panel { title, holds: run.stays.clone() }
-    };
-    Timeline {
-        title: "Deposits into one account, without and with a lock".to_owned(),
-        rows: (0..processes).map(|process| format!("teller {process}")).collect(),
-        panels: runs.iter().map(panel).collect(),
-        caption: "from the read to the write; red: more than one at a time".to_owned(),
+/// Runs this process as a part of a demonstration, if its first argument says so.
+pub(crate) fn part(arguments: &[OsString]) -> Option<ExitCode> {
+    match arguments.first()?.to_str()? {
+        teller::ARGUMENT => Some(teller::main(arguments)),
+        failover::ARGUMENT => Some(failover::main(arguments)),
+        _ => None,
     }
 }
 
-/// One run: the times of each process's reads and writes, and the final balance.
-fn play(processes: usize, deposits: u64, locked: bool) -> Result<(Vec<Hold>, u64)> {
-    let scratch = Scratch::new()?;
-    let account = scratch.0.join("account");
-    fs::write(&account, "0 0")?;
-    let addresses = (0..processes).map(|_| free_address()).collect::<Result<Vec<_>>>()?;
-    let start = |index: usize| -> Result<Child> {
-        Command::new(std::env::current_exe()?)
-            .arg(ARGUMENT)
-            .arg(&scratch.0)
-            .args([index.to_string(), deposits.to_string(), locked.to_string()])
-            .args(&addresses)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start a teller")
-    };
-    let mut tellers = Tellers((0..processes).map(start).collect::<Result<_>>()?);
-    let mut stays = Vec::new();
-    for (index, child) in tellers.0.iter_mut().enumerate() {
-        let output = BufReader::new(child.stdout.take().context("no output")?);
-        for line in output.lines().take(usize::try_from(deposits)?) {
-            stays.push(teller::stay(index, &line?).context("a teller failed")?);
-        }
-    }
-    anyhow::ensure!(stays.len() as u64 == processes as u64 * deposits, "a teller failed");
-    Ok((stays, teller::read(&account)?.0))
-}
-
-/// The processes of a run, which are stopped when it is dropped: each runs until its standard input
-/// is closed, since the others need its node.
-struct Tellers(Vec<Child>);
-
-impl Drop for Tellers {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            drop(child.stdin.take());
-        }
-        for child in &mut self.0 {
-            let _ = child.wait();
-        }
-    }
-}
-
-fn free_address() -> Result<String> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
-}
-
-/// A directory for one run.
+/// A directory for one run, which is removed at its end.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Result<Self> {
+    fn new(demo: &str) -> Result<Self> {
         let number = mutua_client::now().nanos();
-        let name = format!("mutua-bank-{}-{number}", std::process::id());
+        let name = format!("mutua-{demo}-{}-{number}", std::process::id());
         let path = Path::new(&std::env::temp_dir()).join(name);
         fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self(path))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
     }
 }
 

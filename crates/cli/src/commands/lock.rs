@@ -45,7 +45,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// The owner of a lock if none is given: the user.
 pub(crate) fn owner() -> String {
     let user = std::env::var("LOGNAME").or_else(|_| std::env::var("USER"));
-    user.unwrap_or_else(|_| format!("uid {}", rustix::process::geteuid().as_raw()))
+    user.unwrap_or_else(|_| {
+        // Services and cron jobs may have neither variable.
+        let id = nix::unistd::geteuid();
+        let named = nix::unistd::User::from_uid(id).ok().flatten();
+        named.map_or_else(|| format!("uid {id}"), |user| user.name)
+    })
 }
 
 /// A granted lock.
@@ -73,6 +78,7 @@ async fn work(plan: Plan, mut report: Report, descriptor: Option<Descriptor>) ->
         pid: std::process::id(),
         command: plan.command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Default::default()
     };
     let request = HoldRequest {
         name: plan.name.clone().into_bytes(),
@@ -186,6 +192,7 @@ fn refusal(plan: &Plan, refused: &v1::Refused, suspended: &str) -> ExitCode {
             ExitCode::from(plan.conflict)
         }
         v1::Reason::Invalid => ExitCode::from(exit::USAGE),
+        v1::Reason::Denied => ExitCode::from(exit::DENIED),
         v1::Reason::Busy | v1::Reason::Timeout | v1::Reason::Unavailable | v1::Reason::Unknown => {
             ExitCode::from(exit::UNAVAILABLE)
         }

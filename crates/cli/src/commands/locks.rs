@@ -16,7 +16,7 @@ use serde_json::json;
 use tonic::{Status, transport::Channel};
 
 use crate::{
-    exit::{self, usage},
+    exit::{self, Coded, usage},
     local::Selection,
 };
 use words::{as_json, missing, print_table, text};
@@ -147,9 +147,11 @@ pub(crate) fn of_another_version(version: &str) -> Option<String> {
         .then(|| format!("the node runs version {version}, this program is version {own}"))
 }
 
-fn failed(status: Status) -> anyhow::Error {
+/// The error for a call that failed.
+pub(crate) fn failed(status: Status) -> anyhow::Error {
     match status.code() {
         tonic::Code::InvalidArgument => usage(status.message()),
+        tonic::Code::PermissionDenied => Coded(exit::DENIED, status.message().to_owned()).into(),
         tonic::Code::Unimplemented => {
             exit::unavailable("the server is not a mutua node and does not support this command")
         }

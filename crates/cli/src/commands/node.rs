@@ -25,7 +25,7 @@ use tracing_subscriber::{
 
 use crate::{
     exit::{CONFIG, CONFLICT, Coded, DENIED, FILE, INTERNAL, UNAVAILABLE},
-    local::{SYSTEM_CONFIG, config_file, notice},
+    local::{SYSTEM_CONFIG, config_file, notice, raise_open_files, socket_of},
     systemd,
 };
 
@@ -49,7 +49,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     insecure: bool,
 
-    /// Serve clients on this Unix socket [default: locks.sock in the data directory].
+    /// Serve clients on this Unix socket [default: `socket` of the configuration, else locks.sock
+    /// in the data directory].
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 
@@ -103,10 +104,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         lock: arguments.trace_lock.clone().map(String::into_bytes),
     });
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    let socket = arguments
-        .socket
-        .clone()
-        .unwrap_or_else(|| mutua_client::endpoint::in_directory(&config.data));
+    raise_open_files();
+    let socket = arguments.socket.clone().or(config.socket.clone());
+    let socket = socket_of(socket, &config.data);
     runtime.block_on(async {
         if is_of_the_system(&file) {
             // Before anything is granted.

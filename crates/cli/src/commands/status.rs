@@ -8,12 +8,12 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use mutua_client::{CallError, endpoint, proto::v1};
+use mutua_client::{CallError, ConnectError, endpoint, proto::v1};
 use mutua_node::{MemberStatus, NodeStatus};
 use tokio::runtime::Builder;
 
 use crate::{
-    exit::{Coded, UNAVAILABLE},
+    exit::{Coded, DENIED, UNAVAILABLE},
     local::Endpoint,
 };
 
@@ -100,6 +100,9 @@ impl Which {
         };
         // The error names the endpoint where the connection failed.
         let text = error.to_string();
+        if let CallError::Connect(ConnectError::Denied(_)) = error {
+            return Coded(DENIED, text).into();
+        }
         let at = if text.starts_with(endpoint) { String::new() } else { format!("{endpoint}: ") };
         Coded(UNAVAILABLE, format!("no node answers at {at}{text}{other}")).into()
     }

@@ -46,8 +46,8 @@ impl Endpoint {
         let member = Member { cluster: config.cluster, node: config.node, file: path };
         let start = format!("start it with `mutua node --config {}`", member.file.display());
         let never_start = Some(format!("the node does not run: {start}"));
+        let socket = socket_of(config.socket, &config.data);
         let (directory, member) = (config.data, Some(member));
-        let socket = mutua_client::endpoint::in_directory(&directory);
         Ok(Some(Self { directory, socket, member, never_start }))
     }
 
@@ -131,6 +131,11 @@ impl Endpoint {
         }
         check(path)
     }
+}
+
+/// The socket of a configured node.
+pub(crate) fn socket_of(named: Option<PathBuf>, data: &Path) -> PathBuf {
+    named.unwrap_or_else(|| mutua_client::endpoint::in_directory(data))
 }
 
 fn check(path: &Path) -> Result<()> {

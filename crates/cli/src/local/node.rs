@@ -74,6 +74,11 @@ fn detach() {
         // The one that the list was read through is closed already.
         let _ = nix::unistd::close(descriptor);
     }
+    raise_open_files();
+}
+
+/// Allows as many open files as this user may have: each client needs one.
+pub(crate) fn raise_open_files() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }

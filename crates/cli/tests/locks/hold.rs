@@ -2,13 +2,13 @@
 
 use std::{
     fs,
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     os::unix::process::ExitStatusExt,
     process::{Command, Stdio},
     time::Duration,
 };
 
-use crate::scene::{Scene, alive, kill, wait_for};
+use crate::scene::{Scene, alive, kill, supervisors, wait_for};
 
 #[test]
 fn the_command_runs_with_the_environment_of_the_lock_and_its_exit_code_is_passed_on() {
@@ -303,4 +303,48 @@ fn an_idle_node_exits() {
     let node = scene.node_pid();
     wait_for("the node to leave", || !alive(node));
     assert!(!scene.socket().exists());
+}
+
+#[test]
+fn every_process_is_named_mutua() {
+    let scene = Scene::new();
+    let mut command = scene.lock(&["x"], &["sh", "-c", "echo in; cat"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("run");
+    let mut line = String::new();
+    let stdout = child.stdout.as_mut().expect("a pipe");
+    BufReader::new(stdout).read_line(&mut line).expect("read");
+    let supervisors = supervisors(child.id());
+    assert_eq!(supervisors.len(), 1);
+    for pid in [child.id(), scene.node_pid(), supervisors[0]] {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).expect("it runs");
+        assert_eq!(name, "mutua\n");
+    }
+    drop(child.stdin.take());
+    assert_eq!(child.wait().expect("ended").code(), Some(0));
+}
+
+#[test]
+fn top_shows_locks_holders_and_queues_once_as_text() {
+    let scene = Scene::new();
+    let mut holder = scene.holder_with("x", &["--owner", "ann"]);
+    let mut waiter = scene.lock(&["--owner", "bob", "x"], &["true"]).spawn().expect("run");
+    wait_for("the waiter", || scene.show("x").contains("\"owner\":\"bob\""));
+    let top = ["top", "--once", "--interval", "100ms"];
+    let output = scene.command(&top).output().expect("run");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for part in ["locks are granted", "held 1, waiting 1; here", "ann (pid", "WAITING FOR x", "bob"]
+    {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let bytes = text.bytes();
+    assert!(bytes.clone().all(|byte| byte == b'\n' || !byte.is_ascii_control()), "plain text");
+    // Without a terminal a live view is bad usage, as is an interval that is too short.
+    for arguments in [&["top"][..], &["top", "--once", "--interval", "1ms"]] {
+        let output = scene.command(arguments).output().expect("run");
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}");
+    }
+    holder.release();
+    assert!(waiter.wait().expect("ended").success());
 }

@@ -103,7 +103,13 @@ impl Host {
 
     /// Starts a node and waits until it serves at this socket.
     pub(crate) fn run_node(&mut self, mut command: Command, socket: &str) {
-        let node = command.stderr(Stdio::null()).spawn().expect("run");
+        command.stderr(Stdio::null());
+        self.run_logged_node(command, socket);
+    }
+
+    /// The same, with the standard error that the command has.
+    pub(crate) fn run_logged_node(&mut self, mut command: Command, socket: &str) {
+        let node = command.spawn().expect("run");
         self.nodes.push(node);
         let endpoint = format!("unix:{socket}");
         wait_for("the node to serve", || {

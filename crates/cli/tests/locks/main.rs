@@ -11,6 +11,7 @@ mod faults;
 mod flock;
 mod hold;
 mod identity;
+mod library;
 mod link;
 mod membership;
 mod nodes;

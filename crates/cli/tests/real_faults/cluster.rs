@@ -2,12 +2,20 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use mutua_testbed::{Host, Switch, Testbed};
+
+/// The size of each node's disk: small, so that it can be full.
+const DISK: &str = "size=2m";
+
+/// What fills a disk.
+const FILLER: &str = "filler";
 
 const MUTUA: &str = env!("CARGO_BIN_EXE_mutua");
 
@@ -30,6 +38,7 @@ impl Cluster {
             let head = format!("cluster = \"test\"\nnode = \"m{index}\"\ndata = \"data\"\n");
             let text = format!("{head}{members}{rule}");
             fs::write(host.directory().join("mutua.toml"), text).expect("written");
+            mount(&data(host));
         }
         let nodes = testbed.hosts().iter().map(|_| None).collect();
         let mut cluster = Self { testbed, nodes };
@@ -72,9 +81,36 @@ impl Cluster {
         }
     }
 
+    /// The host of the node that leads, as far as any node knows.
+    pub(crate) fn leader(&self) -> Option<usize> {
+        (0..self.hosts()).find_map(|index| {
+            let mut status = self.command(index, &["status", "--json", "--config", "mutua.toml"]);
+            let output = status.stderr(Stdio::null()).output().expect("runs");
+            let status: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+            status["leader"].as_str()?.strip_prefix('m')?.parse().ok()
+        })
+    }
+
+    /// Lets a node's disk be full.
+    pub(crate) fn fill_disk(&self, index: usize) {
+        let path = data(self.host(index)).join(FILLER);
+        let mut file = fs::File::create(path).expect("a file");
+        // It fails when the disk is full.
+        while file.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    /// Makes room on a node's disk again.
+    pub(crate) fn clear_disk(&self, index: usize) {
+        fs::remove_file(data(self.host(index)).join(FILLER)).expect("removed");
+    }
+
     /// Starts all nodes that do not run.
     pub(crate) fn start_missing(&mut self) {
         for index in 0..self.nodes.len() {
+            let ended = |node: &mut Child| node.try_wait().is_ok_and(|status| status.is_some());
+            if self.nodes[index].as_mut().is_some_and(ended) {
+                self.nodes[index] = None;
+            }
             if self.nodes[index].is_none() {
                 let mut node = self.command(index, &["node", "--insecure", "--config"]);
                 let log = fs::OpenOptions::new().create(true).append(true).open(self.log(index));
@@ -110,6 +146,30 @@ impl Cluster {
     fn log(&self, index: usize) -> PathBuf {
         self.host(index).directory().join("node.log")
     }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for index in 0..self.nodes.len() {
+            self.kill(index);
+            // Nothing uses it any more; whatever may be wrong, the test has ended.
+            let _ = Command::new("umount").arg("--lazy").arg(data(self.host(index))).status();
+        }
+    }
+}
+
+/// A node's data directory.
+fn data(host: &Host) -> PathBuf {
+    host.directory().join("data")
+}
+
+/// A small disk of its own.
+fn mount(path: &Path) {
+    fs::create_dir(path).expect("a directory");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).expect("permissions");
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", DISK, "mutua-test"]).arg(path);
+    assert!(mount.status().expect("mount runs").success(), "cannot mount {}", path.display());
 }
 
 pub(crate) fn command(host: &Host, arguments: &[&str]) -> Command {

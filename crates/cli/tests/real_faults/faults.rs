@@ -6,7 +6,7 @@ use mutua_algorithms::split_mix;
 use mutua_testbed::Fault as LinkFault;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{cluster::Cluster, workers::Workers};
+use crate::{cluster::Cluster, history::History, workers::Workers};
 
 /// What happens to the cluster for a while.
 #[derive(Clone, Copy, Debug)]
@@ -15,10 +15,22 @@ pub(crate) enum Fault {
     KillNode(usize),
     /// A node is stopped and goes on.
     StopNode(usize),
+    /// The node that leads the consensus engine is killed and started again.
+    KillLeader,
+    /// The same node is stopped and goes on.
+    StopLeader,
+    /// The node of the last holder is stopped and goes on.
+    StopHolder,
+    /// All nodes are killed and started again.
+    KillAll,
     /// The process of `mutua lock` is killed; its command ends with it.
     KillClient(usize),
     /// The process of `mutua lock` is stopped and goes on.
     StopClient(usize),
+    /// The supervisor of its command is stopped and goes on.
+    StopSupervisor(usize),
+    /// A node's disk is full for a while: it ends, and is started again.
+    FullDisk(usize),
     /// A host is cut off.
     CutOff(usize),
     /// Two hosts do not reach each other; others reach both.
@@ -31,9 +43,6 @@ pub(crate) enum Fault {
     Lossy,
 }
 
-/// The kinds of fault.
-const KINDS: u64 = 9;
-
 fn below(state: &mut u64, limit: usize) -> usize {
     usize::try_from(split_mix::next(state) % limit as u64).expect("below the limit")
 }
@@ -42,34 +51,81 @@ fn below(state: &mut u64, limit: usize) -> usize {
 pub(crate) fn draw(state: &mut u64, hosts: usize) -> Fault {
     let one = below(state, hosts);
     let other = (one + 1 + below(state, hosts - 1)) % hosts;
-    match split_mix::next(state) % KINDS {
-        0 => Fault::KillNode(one),
-        1 => Fault::StopNode(one),
-        2 => Fault::KillClient(one),
-        3 => Fault::StopClient(one),
-        4 => Fault::CutOff(one),
-        5 => Fault::Bridge(one, other),
-        6 => Fault::OneWay(one, other),
-        7 => Fault::Slow,
-        _ => Fault::Lossy,
+    let kinds = [
+        Fault::KillNode(one),
+        Fault::StopNode(one),
+        Fault::KillLeader,
+        Fault::StopLeader,
+        Fault::StopHolder,
+        Fault::KillAll,
+        Fault::KillClient(one),
+        Fault::StopClient(one),
+        Fault::StopSupervisor(one),
+        Fault::FullDisk(one),
+        Fault::CutOff(one),
+        Fault::Bridge(one, other),
+        Fault::OneWay(one, other),
+        Fault::Slow,
+        Fault::Lossy,
+    ];
+    kinds[below(state, kinds.len())]
+}
+
+impl Fault {
+    /// The kind, in words.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::KillNode(_) => "SIGKILL of a node",
+            Self::StopNode(_) => "SIGSTOP of a node",
+            Self::KillLeader => "SIGKILL of the leader",
+            Self::StopLeader => "SIGSTOP of the leader",
+            Self::StopHolder => "SIGSTOP of the holder's node",
+            Self::KillAll => "SIGKILL of all nodes",
+            Self::KillClient(_) => "SIGKILL of mutua lock",
+            Self::StopClient(_) => "SIGSTOP of mutua lock",
+            Self::StopSupervisor(_) => "SIGSTOP of a supervisor",
+            Self::FullDisk(_) => "full disk",
+            Self::CutOff(_) => "cut: one host",
+            Self::Bridge(..) => "cut: bridge",
+            Self::OneWay(..) => "cut: one way between two",
+            Self::Slow => "delay",
+            Self::Lossy => "loss",
+        }
     }
 }
 
 /// Causes a fault, waits between half a second and four seconds, and ends it.
-pub(crate) fn cause(fault: &Fault, cluster: &mut Cluster, workers: &Workers, state: &mut u64) {
+pub(crate) fn cause(
+    fault: &Fault,
+    cluster: &mut Cluster,
+    (workers, history): (&Workers, &History),
+    state: &mut u64,
+) {
     let length = Duration::from_millis(500 + split_mix::next(state) % 3500);
     match *fault {
-        Fault::KillNode(host) => {
-            cluster.kill(host);
+        Fault::KillNode(host) => kill(cluster, &[host], length),
+        Fault::KillLeader => {
+            let leader: Vec<_> = cluster.leader().into_iter().collect();
+            kill(cluster, &leader, length);
+        }
+        Fault::KillAll => kill(cluster, &(0..cluster.hosts()).collect::<Vec<_>>(), length),
+        Fault::StopNode(host) => stop(cluster.pid(host), length),
+        Fault::StopLeader => stop(cluster.leader().and_then(|host| cluster.pid(host)), length),
+        Fault::StopHolder => {
+            stop(history.last_host().and_then(|host| cluster.pid(host)), length);
+        }
+        Fault::FullDisk(host) => {
+            cluster.fill_disk(host);
             thread::sleep(length);
+            cluster.clear_disk(host);
             cluster.start_missing();
         }
-        Fault::StopNode(host) => stop(cluster.pid(host), length),
         Fault::KillClient(host) => {
             signal(workers.pid(host), Signal::KILL);
             thread::sleep(length);
         }
         Fault::StopClient(host) => stop(workers.pid(host), length),
+        Fault::StopSupervisor(host) => stop(workers.pid(host).and_then(child), length),
         Fault::CutOff(host) => {
             let rest: Vec<_> = (0..cluster.hosts()).filter(|&other| other != host).collect();
             cluster.switch().partition(&[&rest]);
@@ -94,6 +150,18 @@ pub(crate) fn cause(fault: &Fault, cluster: &mut Cluster, workers: &Workers, sta
         }
     }
     cluster.switch().heal();
+}
+
+fn kill(cluster: &mut Cluster, hosts: &[usize], length: Duration) {
+    hosts.iter().for_each(|&host| cluster.kill(host));
+    thread::sleep(length);
+    cluster.start_missing();
+}
+
+/// A child of this process, if it has one.
+fn child(pid: u32) -> Option<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
 }
 
 fn stop(pid: Option<u32>, length: Duration) {

@@ -49,6 +49,11 @@ impl History {
         (0..hosts).map(of).collect()
     }
 
+    /// The host that held the lock last.
+    pub(crate) fn last_host(&self) -> Option<usize> {
+        self.read("entries").lines().next_back()?.split(' ').next()?.parse().ok()
+    }
+
     pub(crate) fn violation(&self) -> Option<String> {
         Some(self.read("violations")).filter(|text| !text.is_empty())
     }

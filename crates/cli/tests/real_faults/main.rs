@@ -3,7 +3,8 @@
 //! fencing tokens grow; when the faults are over, every host acquires the lock again.
 //!
 //! `MUTUA_FAULTS=200 MUTUA_SEED=7 cargo test -p mutua --test real_faults` runs more faults, or
-//! others.
+//! others; `MUTUA_ALGORITHM` chooses one. `cargo xtask campaign --real` runs many slices and keeps
+//! their counts.
 
 mod cluster;
 mod faults;
@@ -11,6 +12,7 @@ mod history;
 mod workers;
 
 use std::{
+    collections::BTreeMap,
     env,
     time::{Duration, Instant},
 };
@@ -35,7 +37,11 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 fn campaign(algorithm: &str, hosts: usize) {
+    if env::var("MUTUA_ALGORITHM").is_ok_and(|wanted| wanted != algorithm) {
+        return;
+    }
     let (seed, faults) = (number("MUTUA_SEED", 1), number("MUTUA_FAULTS", FAULTS));
+    let mut kinds = BTreeMap::<_, u64>::new();
     let mut cluster = Cluster::start(algorithm, hosts, seed);
     let history = History::new();
     let workers = Workers::start(&cluster, &history);
@@ -46,7 +52,8 @@ fn campaign(algorithm: &str, hosts: usize) {
     for number in 1..=faults {
         let fault = faults::draw(&mut state, hosts);
         let before = history.entries();
-        faults::cause(&fault, &mut cluster, &workers, &mut state);
+        faults::cause(&fault, &mut cluster, (&workers, &history), &mut state);
+        *kinds.entry(fault.kind()).or_default() += 1;
         let entries = history.entries() - before;
         println!("{algorithm} fault {number} of {faults}: {fault:?}, {entries} entries meanwhile");
         history.check(&fault);
@@ -67,14 +74,23 @@ fn campaign(algorithm: &str, hosts: usize) {
     workers.stop();
     history.check(&"the end");
     let (entries, time) = (history.entries(), begun.elapsed());
+    let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     println!(
-        "{algorithm}: {faults} faults, {entries} entries in {time:.1?}, seed {seed}: no violation"
+        "{algorithm} seeds {seed}..{} faults {faults} violations 0 grants {entries} seconds {}; {}",
+        seed + 1,
+        time.as_secs(),
+        kinds.join(", ")
     );
 }
 
 #[test]
 fn the_default_algorithm_survives_faults_on_real_hosts() {
     campaign("naimi-trehel", 3);
+}
+
+#[test]
+fn a_token_algorithm_survives_faults_on_real_hosts() {
+    campaign("suzuki-kasami", 3);
 }
 
 #[test]

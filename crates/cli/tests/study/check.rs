@@ -169,8 +169,10 @@ fn a_crash_is_survived_with_the_generic_repair() {
     }
     // Without the repair the token is lost with the process.
     assert_eq!(code("check naimi-trehel --nodes 3 --crashes 1"), Some(1));
-    let shown =
-        text("check naimi-trehel --nodes 3 --crashes 1 --repair generic-without-views --first");
+    let shown = text(
+        "check naimi-trehel --nodes 4 --contenders 1,2 --crashes 1 --repair generic-without-views \
+         --property mutual-exclusion --first",
+    );
     assert!(shown.contains("the detector reports to"), "{shown}");
 }
 

@@ -26,7 +26,7 @@ pub mod session_request {
 /// From a node to its client, on Attach. The first one is an Opened.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SessionReply {
-    #[prost(oneof = "session_reply::Reply", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(oneof = "session_reply::Reply", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub reply: ::core::option::Option<session_reply::Reply>,
 }
 /// Nested message and enum types in `SessionReply`.
@@ -53,6 +53,8 @@ pub mod session_reply {
         Moved(super::Moved),
         #[prost(message, tag = "10")]
         Peers(super::Peers),
+        #[prost(message, tag = "11")]
+        Failed(super::Failed),
     }
 }
 /// Opens a session, or resumes one whose stream has ended.
@@ -90,6 +92,9 @@ pub struct Client {
     pub command: ::prost::alloc::string::String,
     #[prost(string, tag = "5")]
     pub version: ::prost::alloc::string::String,
+    /// The client as its node knows it: user:NAME, cert:NAME or empty. What a client sends is ignored.
+    #[prost(string, tag = "6")]
+    pub identity: ::prost::alloc::string::String,
 }
 /// A lock that a client held when its node crashed, and its fencing token.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -124,6 +129,9 @@ pub struct Release {
     pub name: ::prost::alloc::vec::Vec<u8>,
     #[prost(uint64, tag = "2")]
     pub fencing_token: u64,
+    /// Whether no Released is wanted.
+    #[prost(bool, tag = "3")]
+    pub quiet: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Renew {
@@ -231,6 +239,15 @@ pub struct Moved {
     /// Where that node serves clients; empty if it is not known.
     #[prost(string, repeated, tag = "2")]
     pub endpoints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Why the stream ends, where gRPC has no status for it: in frames.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Failed {
+    /// As in gRPC.
+    #[prost(uint32, tag = "1")]
+    pub code: u32,
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
 }
 /// Where the other members serve clients: a session goes on there if this node is lost.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -382,7 +399,7 @@ pub struct BreakResponse {
 /// From one node to another on a client's behalf. The reply covers only that node's own clients.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PeerQuery {
-    #[prost(oneof = "peer_query::Query", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "peer_query::Query", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub query: ::core::option::Option<peer_query::Query>,
 }
 /// Nested message and enum types in `PeerQuery`.
@@ -401,12 +418,14 @@ pub mod peer_query {
         Endpoints(super::EndpointsRequest),
         #[prost(message, tag = "6")]
         Lease(super::LeaseCall),
+        #[prost(message, tag = "7")]
+        Recipe(super::RecipeCall),
     }
 }
 /// The reply to a PeerQuery; empty if the query is unknown.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PeerReply {
-    #[prost(oneof = "peer_reply::Reply", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "peer_reply::Reply", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub reply: ::core::option::Option<peer_reply::Reply>,
 }
 /// Nested message and enum types in `PeerReply`.
@@ -425,6 +444,8 @@ pub mod peer_reply {
         Endpoints(super::EndpointsResponse),
         #[prost(message, tag = "6")]
         Lease(super::LeaseReply),
+        #[prost(message, tag = "7")]
+        Recipe(super::RecipeReply),
     }
 }
 /// Does the node serve this session, or keep a record of these locks?
@@ -470,6 +491,9 @@ pub struct LeaseCall {
     /// The lock to release.
     #[prost(bytes = "vec", tag = "4")]
     pub name: ::prost::alloc::vec::Vec<u8>,
+    /// Only if the session's client has this identity. Absent: any.
+    #[prost(string, optional, tag = "5")]
+    pub identity: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Nested message and enum types in `LeaseCall`.
 pub mod lease_call {
@@ -531,6 +555,88 @@ pub struct LeaseReply {
     #[prost(bytes = "vec", repeated, tag = "4")]
     pub held: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
+/// A call of etcd's recipes for the node that serves the lease or the key.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecipeCall {
+    #[prost(enumeration = "recipe_call::Kind", tag = "1")]
+    pub kind: i32,
+    /// The message of etcd.
+    #[prost(bytes = "vec", tag = "2")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    /// The state that the watch has reported last.
+    #[prost(bytes = "vec", tag = "3")]
+    pub known: ::prost::alloc::vec::Vec<u8>,
+    /// Whether the revision of a key that is created becomes its fencing token when it is granted.
+    #[prost(bool, tag = "4")]
+    pub restamped: bool,
+    /// Only if the client of the lease or the key has this identity. Absent: any.
+    #[prost(string, optional, tag = "5")]
+    pub identity: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Nested message and enum types in `RecipeCall`.
+pub mod recipe_call {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Kind {
+        Unknown = 0,
+        Txn = 1,
+        Range = 2,
+        DeleteRange = 3,
+        /// Answered when the key or the prefix of a watch has another state than `known`, or after a
+        /// while.
+        Await = 4,
+    }
+    impl Kind {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unknown => "UNKNOWN",
+                Self::Txn => "TXN",
+                Self::Range => "RANGE",
+                Self::DeleteRange => "DELETE_RANGE",
+                Self::Await => "AWAIT",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "UNKNOWN" => Some(Self::Unknown),
+                "TXN" => Some(Self::Txn),
+                "RANGE" => Some(Self::Range),
+                "DELETE_RANGE" => Some(Self::DeleteRange),
+                "AWAIT" => Some(Self::Await),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecipeReply {
+    /// Whether the node serves the lease or the key; if not, it has done nothing.
+    #[prost(bool, tag = "1")]
+    pub done: bool,
+    /// The message of etcd.
+    #[prost(bytes = "vec", tag = "2")]
+    pub response: ::prost::alloc::vec::Vec<u8>,
+    /// A gRPC code, and the text of an error; 0 is none.
+    #[prost(int32, tag = "3")]
+    pub code: i32,
+    #[prost(string, tag = "4")]
+    pub error: ::prost::alloc::string::String,
+}
 /// The client of a hold, as recorded at other members.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Recorded {
@@ -540,6 +646,21 @@ pub struct Recorded {
     pub supervised: bool,
     #[prost(bool, tag = "3")]
     pub lease: bool,
+    /// The key of etcd's recipes that the hold is for, if it is.
+    #[prost(message, optional, tag = "4")]
+    pub key: ::core::option::Option<RecordedKey>,
+}
+/// A key of etcd's recipes, as recorded at other members.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecordedKey {
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub value: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint64, tag = "3")]
+    pub create_revision: u64,
+    #[prost(uint64, tag = "4")]
+    pub mod_revision: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AboutRequest {}
@@ -709,6 +830,8 @@ pub enum Reason {
     Unavailable = 3,
     /// The name or the request is invalid.
     Invalid = 4,
+    /// The client may not do this; the text names the rule.
+    Denied = 5,
 }
 impl Reason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -722,6 +845,7 @@ impl Reason {
             Self::Timeout => "TIMEOUT",
             Self::Unavailable => "UNAVAILABLE",
             Self::Invalid => "INVALID",
+            Self::Denied => "DENIED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -732,6 +856,7 @@ impl Reason {
             "TIMEOUT" => Some(Self::Timeout),
             "UNAVAILABLE" => Some(Self::Unavailable),
             "INVALID" => Some(Self::Invalid),
+            "DENIED" => Some(Self::Denied),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@
 
 /// The endpoints of the other members, and the next one to try.
 #[derive(Debug, Default)]
-pub(super) struct Members {
+pub(crate) struct Members {
     endpoints: Vec<String>,
     /// Where the session was last seen to be served, to be tried first.
     preferred: Vec<String>,
@@ -15,12 +15,12 @@ pub(super) struct Members {
 
 impl Members {
     /// Whether there is another member.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.endpoints.is_empty() && self.preferred.is_empty()
     }
 
     /// These are the other members, as the node that serves the session reports them.
-    pub(super) fn learn(&mut self, endpoints: Vec<String>) {
+    pub(crate) fn learn(&mut self, endpoints: Vec<String>) {
         for endpoint in endpoints {
             if !self.endpoints.contains(&endpoint) {
                 self.endpoints.push(endpoint);
@@ -29,20 +29,20 @@ impl Members {
     }
 
     /// The session is served there.
-    pub(super) fn prefer(&mut self, mut endpoints: Vec<String>) {
+    pub(crate) fn prefer(&mut self, mut endpoints: Vec<String>) {
         endpoints.reverse();
         self.preferred = endpoints;
     }
 
     /// A connection has failed or ended: the next one is tried.
-    pub(super) fn failed(&mut self) {
+    pub(crate) fn failed(&mut self) {
         if self.preferred.is_empty() {
             self.next = (self.next + 1) % (self.endpoints.len() + 1);
         }
     }
 
     /// The endpoint to connect to; `None` for the client's own node.
-    pub(super) fn choose(&mut self) -> Option<String> {
+    pub(crate) fn choose(&mut self) -> Option<String> {
         if let Some(preferred) = self.preferred.pop() {
             let known = self.endpoints.iter().position(|one| *one == preferred);
             self.next = known.map_or(self.next, |index| index + 1);

@@ -60,7 +60,7 @@ impl Cluster {
     /// Voters 1 to `size`, not started.
     pub(crate) fn new(settings: EngineConfig, size: u64) -> Cluster {
         let (switch, engines) = (Switch::new(size), Engines::default());
-        let detector = tokio::spawn(detect(switch.clone(), Arc::clone(&engines), size));
+        let detector = tokio::spawn(detect(switch.clone(), Arc::clone(&engines)));
         let voter = |id| (VoterId(id), Voter { disk: SimDisk::default(), list: List::default() });
         let judge = Judge::default();
         judge.set_majority(size as usize / 2 + 1);
@@ -189,22 +189,22 @@ impl Cluster {
     }
 }
 
-/// Tell each engine, late, whether it sees a majority: what the protocol does in a node.
-async fn detect(switch: Switch, engines: Engines, size: u64) {
-    let mut seen: Vec<(Instant, BTreeMap<VoterId, bool>)> = Vec::new();
+/// Tell each engine, late, whom it sees: what the protocol does in a node.
+async fn detect(switch: Switch, engines: Engines) {
+    let mut seen: Vec<(Instant, BTreeMap<VoterId, BTreeSet<VoterId>>)> = Vec::new();
     loop {
         let running: Vec<Arc<Engine>> = engines.lock().unwrap().values().cloned().collect();
         let sees = |engine: &Arc<Engine>| {
-            let others = running.iter().filter(|it| it.id() != engine.id());
-            let count = 1 + others.filter(|it| switch.connects(engine.id(), it.id())).count();
-            (engine.id(), count > size as usize / 2)
+            let others = running.iter().map(|it| it.id()).filter(|it| *it != engine.id());
+            (engine.id(), others.filter(|it| switch.connects(engine.id(), *it)).collect())
         };
         seen.push((Instant::now(), running.iter().map(sees).collect()));
         let known = seen.iter().rposition(|(at, _)| at.elapsed() >= DETECTION);
         let known = known.unwrap_or(0);
         for engine in &running {
             // A voter that has just started has not noticed anything yet.
-            engine.sees(seen[known].1.get(&engine.id()).copied().unwrap_or(false));
+            let nobody = BTreeSet::new();
+            engine.sees(seen[known].1.get(&engine.id()).unwrap_or(&nobody));
         }
         seen.drain(..known);
         drop(running);

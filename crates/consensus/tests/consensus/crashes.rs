@@ -26,7 +26,7 @@ async fn decide_until_the_disk_fails(cluster: &mut Cluster) -> bool {
         return false;
     }
     let engine = cluster.engine(LONE);
-    engine.sees(true);
+    engine.sees(&BTreeSet::new());
     let _ = engine.initialize(&ids([1])).await;
     for _ in 0..25 {
         let number = cluster.next_command();
@@ -51,7 +51,7 @@ async fn recover(cluster: &mut Cluster, end: End, seed: u64) {
     cluster.start(LONE, origin).await.unwrap_or_else(|error| panic!("{end:?} {seed}: {error}"));
     assert_eq!(cluster.judge.lost_at_restart(LONE), BTreeSet::new());
     let engine = cluster.engine(LONE);
-    engine.sees(true);
+    engine.sees(&BTreeSet::new());
     // It may have crashed before it was initialized.
     let _ = engine.initialize(&ids([1])).await;
     cluster.settle().await;

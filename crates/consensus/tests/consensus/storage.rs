@@ -1,6 +1,7 @@
 //! Files that are not as they were left, and reports of the log store.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -129,7 +130,7 @@ async fn alone(path: &std::path::Path, origin: Origin, list: List) -> Arc<Engine
         judge.watcher(LONE),
     );
     let engine = engine.await.expect("it starts");
-    engine.sees(true);
+    engine.sees(&BTreeSet::new());
     Arc::new(engine)
 }
 
@@ -208,7 +209,7 @@ async fn a_panic_is_reported_as_fatal() {
             Box::new(Nervous(nervous)),
         );
         let engine = engine.await.expect("it starts");
-        engine.sees(true);
+        engine.sees(&BTreeSet::new());
         engine.initialize(&ids([1])).await.expect("it is new");
         while engine.propose(command(13)).is_err() {
             sleep(Duration::from_millis(5)).await;

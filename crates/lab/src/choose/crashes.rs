@@ -52,11 +52,27 @@ pub(super) fn of(
     candidate: &Candidate,
     usual: &Ranked,
 ) -> Result<Crashes, RankError> {
+    let mut fatal = 0;
+    for plan in trials(situation, candidate, usual) {
+        let report = play(candidate, &plan)?;
+        let unsafe_after =
+            report.violations.iter().any(|one| one.property == Claim::MutualExclusion);
+        let stopped = verdict::stopped(&report) || report.entries < plan.entries;
+        fatal += u32::from(unsafe_after || stopped);
+    }
+    Ok(Crashes { tried: TRIALS, fatal })
+}
+
+/// The runs, each with its crashes.
+pub(super) fn trials(
+    situation: &Situation,
+    candidate: &Candidate,
+    usual: &Ranked,
+) -> impl Iterator<Item = Plan> {
     let dedicated = candidate.setup.settings.get("coordinator") == Some("dedicated");
     let processes = situation.nodes + u32::from(dedicated);
     let mut random = Random::new(situation.seed, 9);
-    let mut fatal = 0;
-    for number in 0..TRIALS {
+    (0..TRIALS).map(move |number| {
         let (process, time) = (random.unit(), random.unit());
         let mut plan = plan(situation, candidate, usual);
         plan.seed = situation.seed.wrapping_add(u64::from(number));
@@ -66,13 +82,8 @@ pub(super) fn of(
             let from = (time * time_of(plan.entries, usual) / 2.0) as u64;
             plan.network.outages.push(Outage { node, from, until: None });
         }
-        let report = play(candidate, &plan)?;
-        let unsafe_after =
-            report.violations.iter().any(|one| one.property == Claim::MutualExclusion);
-        let stopped = verdict::stopped(&report) || report.entries < plan.entries;
-        fatal += u32::from(unsafe_after || stopped);
-    }
-    Ok(Crashes { tried: TRIALS, fatal })
+        plan
+    })
 }
 
 /// A run that is long enough to see what a crash does.

@@ -8,11 +8,12 @@ use super::{
     By, Situation,
     candidates::{self, Candidate, Excluded},
     crashes::{self, Crashes},
+    repaired::{self, Costs},
 };
 use crate::{
     settle,
     verdict::{self, FEWEST_ENTRIES, Failure},
-    words::{counted, number},
+    words::{counted, number, seconds},
     workers::Workers,
 };
 
@@ -85,9 +86,19 @@ pub struct Ranked {
     pub failures_fatal: u32,
     /// The 95 % interval of the share of fatal ones; none where no crash was simulated.
     pub failures_interval: Option<(f64, f64)>,
+    /// How many of the crashes were fatal although they were repaired.
+    pub repaired_fatal: u32,
+    /// The mean time without entries that a repaired crash costs, beyond the usual time between
+    /// two; none where no repair was simulated.
+    pub lost_time: Option<f64>,
+    /// The half width of its 95 % interval.
+    pub lost_time_half_width: Option<f64>,
+    /// The mean number of messages of an election and a repair.
+    pub repair_messages: Option<f64>,
     /// The rule in a node's configuration that selects this candidate.
     pub locks: String,
-    /// Whether it is clearly less safe than the best: 0 if not, else the number of fatal crashes.
+    /// Whether crashes are clearly worse for it than for the best: 0 if not, else a number that
+    /// grows with the fatal crashes or, with repairs, with the lost time.
     #[serde(skip)]
     pub risk: u32,
 }
@@ -143,7 +154,11 @@ impl Ranking {
         )?;
         // Several workers finish in any order.
         ranking.sort_by(|a, b| a.candidate.cmp(&b.candidate));
-        judge_risks(&mut ranking);
+        if situation.has_repairs() {
+            judge_costs(&mut ranking);
+        } else {
+            judge_risks(&mut ranking);
+        }
         order(&mut ranking, situation);
         Ok(Self {
             by: situation.by.text(),
@@ -168,6 +183,10 @@ impl Ranking {
     /// The first candidates, which are equal but for their messages.
     pub fn equals(&self, situation: &Situation) -> &[Ranked] {
         let fit = self.fit();
+        if situation.has_repairs() {
+            // Lost time and messages decide, not the criterion.
+            return &fit[..fit.len().min(1)];
+        }
         let best = fit.iter().filter(|one| one.risk == fit[0].risk);
         let best = best.map(|one| situation.by.of(one)).fold(f64::INFINITY, f64::min);
         let equal = |one: &&Ranked| one.risk == fit[0].risk && is_equal(situation.by.of(one), best);
@@ -213,10 +232,41 @@ fn judge_risks(ranking: &mut [Ranked]) {
     }
 }
 
+/// Candidates whose interval of the lost time reaches that of the best are as good as it; a crash
+/// that is fatal in spite of its repair is worse than any lost time.
+fn judge_costs(ranking: &mut [Ranked]) {
+    let interval = |one: &Ranked| {
+        let (mean, width) = (one.lost_time?, one.lost_time_half_width.unwrap_or(0.0));
+        Some((mean - width, mean + width))
+    };
+    let safe = ranking.iter().filter(|one| !one.failed && one.repaired_fatal == 0);
+    let best = safe.filter_map(interval).min_by(|a, b| a.1.total_cmp(&b.1));
+    for one in ranking {
+        let own = interval(one);
+        let is_as_good = own.zip(best).is_some_and(|(own, best)| own.0 <= best.1);
+        let microseconds = one.lost_time.unwrap_or(f64::INFINITY) * 1e6;
+        one.risk = match one.repaired_fatal {
+            0 if is_as_good => 0,
+            // Conversion saturates.
+            0 => (microseconds as u32).clamp(1, u32::MAX / 2),
+            fatal => u32::MAX / 2 + fatal,
+        };
+    }
+}
+
 /// Sorts the best first. Of candidates equal to the best, those that send less come first; all
 /// others are in the order of the criterion.
 fn order(ranking: &mut [Ranked], situation: &Situation) {
     let class = |one: &Ranked| (one.failed, one.risk);
+    if situation.has_repairs() {
+        let messages = |one: &Ranked| one.repair_messages.unwrap_or(f64::INFINITY);
+        let by = |one: &Ranked| situation.by.of(one);
+        ranking.sort_by(|a, b| {
+            let cost = class(a).cmp(&class(b)).then(messages(a).total_cmp(&messages(b)));
+            cost.then(by(a).total_cmp(&by(b)))
+        });
+        return;
+    }
     // The figures of a failed candidate cannot be compared: these stay in the order of names.
     let of = |one: &Ranked| if one.failed { f64::INFINITY } else { situation.by.of(one) };
     ranking.sort_by(|a, b| class(a).cmp(&class(b)).then(of(a).total_cmp(&of(b))));
@@ -253,6 +303,9 @@ fn measure(situation: &Situation, candidate: &Candidate) -> Result<Ranked, RankE
     if situation.has_crashes() && !ranked.failed {
         ranked.crashes(situation, crashes::of(situation, candidate, &ranked)?);
     }
+    if situation.has_repairs() && !ranked.failed {
+        ranked.repairs(repaired::of(situation, candidate, &ranked)?);
+    }
     Ok(ranked)
 }
 
@@ -261,7 +314,7 @@ pub(super) fn play(candidate: &Candidate, plan: &Plan) -> Result<Report, RankErr
     report.map_err(|why| start_error(candidate, why))
 }
 
-fn start_error(candidate: &Candidate, why: StartError) -> RankError {
+pub(super) fn start_error(candidate: &Candidate, why: StartError) -> RankError {
     RankError::Start { candidate: candidate.title(), why }
 }
 
@@ -304,10 +357,32 @@ impl Ranked {
     fn crashes(&mut self, situation: &Situation, crashes: Crashes) {
         (self.failures_tried, self.failures_fatal) = (crashes.tried, crashes.fatal);
         self.failures_interval = Some(crashes.interval());
-        if !situation.network.outages.is_empty() && crashes.fatal > 0 {
+        let repaired = situation.has_repairs();
+        if !situation.network.outages.is_empty() && crashes.fatal > 0 && !repaired {
             self.failed = true;
             self.reasons.push(self.fatal_crashes());
         }
+    }
+
+    /// Adds what the crashes cost with their repair.
+    fn repairs(&mut self, costs: Costs) {
+        self.repaired_fatal = costs.fatal;
+        self.lost_time = costs.lost.map(|lost| lost.mean);
+        self.lost_time_half_width = costs.lost.and_then(|lost| lost.half_width);
+        self.repair_messages = costs.messages;
+    }
+
+    /// What a repaired crash costs, in words; none where no repair was simulated.
+    pub fn cost_of_crash(&self) -> Option<String> {
+        let (lost, messages) = (self.lost_time?, self.repair_messages?);
+        let width = self
+            .lost_time_half_width
+            .map_or_else(String::new, |width| format!(" +-{}", seconds(width)));
+        Some(format!(
+            "a crash with its repair costs {}{width} and {} messages",
+            seconds(lost),
+            number(messages)
+        ))
     }
 
     /// How many crashes were fatal, with the interval of their share.

@@ -27,8 +27,10 @@ pub fn why(situation: &Situation, ranking: &Ranking, winner: &Ranked) -> String 
     }
     reasons.extend(ties(situation, ranking));
     reasons.extend(survivors(situation, ranking));
-    if situation.has_crashes() {
-        reasons.push(winner.fatal_crashes());
+    match winner.cost_of_crash() {
+        Some(cost) => reasons.push(cost),
+        None if situation.has_crashes() => reasons.push(winner.fatal_crashes()),
+        None => {}
     }
     reasons.join("; ") + "."
 }
@@ -134,6 +136,9 @@ fn ties(situation: &Situation, ranking: &Ranking) -> Option<String> {
 /// Why a candidate is ranked behind the first.
 pub fn against(situation: &Situation, ranking: &Ranking, other: &Ranked) -> String {
     let winner = &ranking.ranking[0];
+    if situation.has_repairs() {
+        return other.cost_of_crash().unwrap_or_else(|| other.fatal_crashes());
+    }
     if other.risk > winner.risk {
         return other.fatal_crashes();
     }

@@ -6,6 +6,7 @@ use mutua_simulator::{Distribution, Expected, Theory, TheoryLoad, theory};
 use super::{
     elections::ElectionRow,
     grid::{Cell, CellLoad, Figures, Stat},
+    repairs::RepairRow,
     results::Row,
 };
 use crate::{durations, verdict::together};
@@ -206,6 +207,38 @@ pub(super) fn elections(rows: &[ElectionRow]) -> String {
         .join(",")
     });
     std::iter::once(ELECTION.join(",")).chain(lines).map(|line| line + "\n").collect()
+}
+
+const REPAIR: [&str; 8] = [
+    "algorithm",
+    "nodes",
+    "repair",
+    "election_messages",
+    "repair_messages",
+    "time",
+    "requests_lost",
+    "violations",
+];
+
+/// All repairs; a row without figures has the reason in the last column.
+pub(super) fn repairs(rows: &[RepairRow]) -> String {
+    let lines = rows.iter().map(|row| {
+        let (cell, figures) = (&row.cell, &row.figures);
+        let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
+        let wrong = figures.refused.clone().unwrap_or_else(|| figures.violations.join("; "));
+        [
+            cell.algorithm.clone(),
+            cell.nodes.to_string(),
+            cell.kind().to_owned(),
+            count(figures.election),
+            count(figures.repair),
+            text(figures.time),
+            figures.lost.to_string(),
+            quoted(&wrong),
+        ]
+        .join(",")
+    });
+    std::iter::once(REPAIR.join(",")).chain(lines).map(|line| line + "\n").collect()
 }
 
 fn text(value: Option<f64>) -> String {

@@ -5,11 +5,16 @@
 mod election_table;
 mod intro;
 mod load_tables;
+mod repair_table;
 mod theory_table;
 
 use mutua_algorithms::{About, registry};
 
-use super::{Comparison, Situation, plots::Shown, results::Row};
+use super::{
+    Comparison, Situation,
+    plots::{Shown, is_of_repairs},
+    results::Row,
+};
 use crate::{
     svg::{self, escape},
     verdict::together,
@@ -51,8 +56,14 @@ pub(super) fn page(comparison: &Comparison, plots: &[Shown]) -> String {
     }
     if !comparison.elections.is_empty() {
         put(&mut page, "<h2>Elections</h2>");
-        show(&mut page, plots.iter().filter(|plot| plot.situation.is_none()));
+        let none = plots.iter().filter(|plot| plot.situation.is_none());
+        show(&mut page, none.filter(|plot| !is_of_repairs(plot)));
         election_table::write(&mut page, comparison);
+    }
+    if !comparison.repairs.is_empty() {
+        put(&mut page, "<h2>Repairs after a crash</h2>");
+        show(&mut page, plots.iter().filter(|plot| is_of_repairs(plot)));
+        repair_table::write(&mut page, comparison);
     }
     algorithms_table(&mut page, comparison);
     page + &format!("<script>{SCRIPT}</script>\n</body>\n</html>\n")

@@ -2,6 +2,7 @@
 
 mod captions;
 mod of_elections;
+mod of_repairs;
 
 use mutua_algorithms::{About, Setup, registry};
 use mutua_simulator::{Expected, Theory, TheoryLoad, theory};
@@ -19,7 +20,7 @@ use crate::{
 /// A plot with its place on the page.
 pub(super) struct Shown {
     pub(super) file: String,
-    /// The index of the situation that it belongs to; elections belong to none.
+    /// The index of the situation that it belongs to; elections and repairs belong to none.
     pub(super) situation: Option<usize>,
     pub(super) plot: Plot,
     pub(super) caption: String,
@@ -35,6 +36,9 @@ pub(super) fn all(comparison: &Comparison) -> Vec<Shown> {
     }
     if !comparison.elections.is_empty() {
         plots.extend(of_elections::all(&comparison.elections));
+    }
+    if !comparison.repairs.is_empty() {
+        plots.extend(of_repairs::all(&comparison.repairs));
     }
     plots
 }
@@ -321,10 +325,16 @@ fn name_of(comparison: &Comparison, file: &str, situation: usize) -> String {
     format!("{file}-hold-{}-latency-{}", plain(hold), plain(latency))
 }
 
+/// Whether a plot is one of repairs.
+pub(super) fn is_of_repairs(shown: &Shown) -> bool {
+    of_repairs::FILES.contains(&shown.file.as_str())
+}
+
 /// Whether a file may be a plot of an earlier comparison.
 pub(super) fn is_plot(file: &str) -> bool {
     let Some(name) = file.strip_suffix(".svg") else { return false };
-    let known = captions::FILES.iter().filter_map(|plot| name.strip_prefix(plot));
+    let files = captions::FILES.iter().chain(&of_repairs::FILES);
+    let known = files.filter_map(|plot| name.strip_prefix(plot));
     known.into_iter().any(|rest| match rest.strip_prefix('-') {
         None => rest.is_empty(),
         Some(rest) => rest.starts_with("hold-"),

@@ -93,10 +93,6 @@ pub(super) fn catalogue() -> Result<Catalogue, Refused> {
     let mut examples = Vec::new();
     for example in EXAMPLES {
         let script = example.script()?;
-        if script.system.repair.is_some() {
-            // The page does not play repairs yet.
-            continue;
-        }
         let algorithm = script.system.algorithm.clone();
         examples.push(ExampleItem { name: example.name, algorithm, shows: script.shows });
     }

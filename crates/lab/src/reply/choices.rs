@@ -49,6 +49,8 @@ pub enum Act {
     Start,
     /// A timer expires.
     Timeout,
+    /// The failure detector reports a crash or a restart.
+    Report,
     /// A daemon lets a process move.
     Move,
     /// A message is lost.
@@ -71,6 +73,7 @@ impl Act {
             | Self::Deliver
             | Self::Start
             | Self::Timeout
+            | Self::Report
             | Self::Move => false,
         }
     }
@@ -161,12 +164,12 @@ fn of_processes(player: &dyn Player) -> Vec<Possible> {
             }
             (Some(Phase::InCs), _) => all.push(step(Act::Exit, Command::Exit(who))),
             (Some(_), _) => {}
-            (None, _) => {
-                all.push(step(Act::Start, Command::Start(who)));
-                let timers = player.timers(who).into_iter();
-                all.extend(timers.map(|timer| step(Act::Timeout, Command::Timeout(who, timer))));
-            }
+            (None, _) => all.push(step(Act::Start, Command::Start(who))),
         }
+        let reports = player.unreported_to(who).into_iter();
+        all.extend(reports.map(|of| step(Act::Report, Command::Report { of, to: who })));
+        let timers = player.timers(who).into_iter();
+        all.extend(timers.map(|timer| step(Act::Timeout, Command::Timeout(who, timer))));
     }
     all
 }

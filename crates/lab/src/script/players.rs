@@ -52,6 +52,11 @@ pub(crate) trait Player {
         Vec::new()
     }
 
+    /// The processes of which a crash or a restart has not been reported to this one.
+    fn unreported_to(&self, _who: NodeId) -> Vec<NodeId> {
+        Vec::new()
+    }
+
     fn ring(&self) -> Option<&Ring> {
         None
     }
@@ -350,6 +355,18 @@ impl<M: Mutex> Player for RepairCluster<M> {
     /// The process that started the view.
     fn coordinator(&self, who: NodeId) -> Option<NodeId> {
         self.process(who)?.view()?.1
+    }
+
+    fn unreported_to(&self, who: NodeId) -> Vec<NodeId> {
+        self.unreported_to(who)
+    }
+
+    fn is_lazy(&self, index: usize) -> bool {
+        self.is_lazy(index)
+    }
+
+    fn start_of_all(&self) -> Option<&Start> {
+        Some(self.start_of_all())
     }
 
     fn timers(&self, who: NodeId) -> Vec<Timer> {

@@ -96,10 +96,6 @@ fn the_repair_of_the_opening_scene_lets_both_enter() {
 fn every_example_is_played_as_its_script_is() {
     for one in EXAMPLES {
         let script = one.script().unwrap();
-        if script.system.repair.is_some() {
-            // Not in the catalogue.
-            continue;
-        }
         let played = example(one.name);
         let whole = script.play().unwrap();
         let taken = whole.events.iter().map(|event| event.at).max().unwrap_or(0) as usize;

@@ -10,13 +10,14 @@ use std::{
 };
 
 use mutua_algorithms::{NodeId, Topology, durations};
-use mutua_protocol::{DEFAULT_ALGORITHM, Limits, Rule, views::Role};
+use mutua_protocol::{DEFAULT_ALGORITHM, Limits, Pattern, Rule, views::Role};
 use mutua_tls::TlsFiles;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::{
     Config, ConfigError, ConfigProblem, LONGEST_LEASE, MemberConfig, Part, VIEW_LEASE,
+    access::{AccessRule, Action, ClientPattern},
     keys::unknown_key,
 };
 
@@ -25,15 +26,19 @@ use super::{
 struct File {
     cluster: String,
     node: Spanned<String>,
+    listen: Option<Spanned<String>>,
     data: Option<String>,
     #[serde(default)]
     insecure: bool,
     metrics_listen: Option<Spanned<Scalar>>,
     audit: Option<PathBuf>,
+    socket: Option<PathBuf>,
     #[serde(default)]
     members: Vec<Spanned<FileMember>>,
     #[serde(default)]
     locks: Vec<Spanned<FileLock>>,
+    #[serde(default)]
+    access: Vec<FileAccess>,
     #[serde(default)]
     limits: FileLimits,
     tls: Option<FileTls>,
@@ -56,6 +61,22 @@ struct FileLock {
     with: BTreeMap<String, Scalar>,
     topology: Option<Spanned<FileTopology>>,
     quorums: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileAccess {
+    clients: Spanned<Words>,
+    names: Option<String>,
+    allow: Spanned<Words>,
+}
+
+/// One text or a list of them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Words {
+    One(String),
+    Many(Vec<String>),
 }
 
 #[derive(Deserialize)]
@@ -122,6 +143,7 @@ impl Config {
         if let Some(beside) = path.parent() {
             config.data = beside.join(&config.data);
             config.audit = config.audit.map(|path| beside.join(path));
+            config.socket = config.socket.map(|path| beside.join(path));
             config.tls = config.tls.map(|files| files.beside(beside));
         }
         Ok(config)
@@ -181,12 +203,7 @@ impl File {
         let members = self.members.into_iter().map(|member| {
             let member = member.into_inner();
             let role = member.role.map(role).transpose()?;
-            let address = member.address.get_ref();
-            if address.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
-                let problem = ConfigProblem::Address(address.clone());
-                return Err(Located(member.address.span(), problem));
-            }
-            Ok(MemberConfig { name: member.name, address: member.address.into_inner(), role })
+            Ok(MemberConfig { name: member.name, address: address(member.address)?, role })
         });
         let node = self.node.into_inner();
         let data = self.data.unwrap_or_else(|| {
@@ -197,7 +214,10 @@ impl File {
         Ok(Config {
             cluster: self.cluster,
             members: members.collect::<Result<_, _>>()?,
+            listen: self.listen.map(address).transpose()?,
             data: data.into(),
+            socket: self.socket,
+            access: self.access.into_iter().map(access).collect::<Result<_, _>>()?,
             rules: self.locks.into_iter().map(rule).collect::<Result<_, _>>()?,
             view_lease: lease(self.limits.view_lease.as_ref(), VIEW_LEASE)?,
             longest_lease: lease(self.limits.longest_lease.as_ref(), LONGEST_LEASE)?,
@@ -217,6 +237,14 @@ impl File {
     }
 }
 
+/// A host and a port.
+fn address(text: Spanned<String>) -> Result<String, Located> {
+    if text.get_ref().rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
+        return Err(Located(text.span(), ConfigProblem::Address(text.into_inner())));
+    }
+    Ok(text.into_inner())
+}
+
 fn role(role: Spanned<String>) -> Result<Role, Located> {
     match role.get_ref().as_str() {
         "voter" => Ok(Role::Voter),
@@ -227,6 +255,35 @@ fn role(role: Spanned<String>) -> Result<Role, Located> {
             Err(Located(role.span(), problem))
         }
     }
+}
+
+fn access(rule: FileAccess) -> Result<AccessRule, Located> {
+    let clients = words(rule.clients, |text| {
+        ClientPattern::of(text).ok_or_else(|| ConfigProblem::AccessClient(text.to_owned()))
+    });
+    let allow = words(rule.allow, |text| {
+        Action::of(text).ok_or_else(|| ConfigProblem::AccessAction(text.to_owned()))
+    });
+    let (span, clients) = clients?;
+    if clients.is_empty() {
+        return Err(Located(span, ConfigProblem::NoClients));
+    }
+    let names = Pattern::new(rule.names.unwrap_or_else(|| "*".to_owned()));
+    Ok(AccessRule { clients, names, allow: allow?.1 })
+}
+
+/// Reads each text of a value; an error is at the value.
+fn words<T>(
+    value: Spanned<Words>,
+    read: impl Fn(&str) -> Result<T, ConfigProblem>,
+) -> Result<(Range<usize>, Vec<T>), Located> {
+    let span = value.span();
+    let words = match value.into_inner() {
+        Words::One(word) => vec![word],
+        Words::Many(words) => words,
+    };
+    let read = words.iter().map(|word| read(word)).collect::<Result<_, _>>();
+    read.map(|read| (span.clone(), read)).map_err(|problem| Located(span, problem))
 }
 
 /// A port is on loopback.
@@ -393,6 +450,20 @@ lost_after = "3s"
         assert!(text.starts_with("mutua.toml:2: ") && text.contains("clutser"), "{text}");
         let text = error("node = \"b\"", "node = \"b\"\nmetrics_listen = \"here\"");
         assert!(text.starts_with("mutua.toml:4: invalid metrics_listen `here`"), "{text}");
+        let rule = |clients: &str, allow: &str| {
+            error(
+                "[limits]",
+                &format!("[[access]]\nclients = {clients}\nallow = {allow}\n[limits]"),
+            )
+        };
+        let text = rule("\"deploy\"", "\"list\"");
+        let right = "use *, user:NAME, group:NAME or cert:NAME";
+        assert_eq!(text, format!("mutua.toml:19: invalid client `deploy`: {right}"));
+        let text = rule("[]", "\"list\"");
+        assert_eq!(text, "mutua.toml:19: a rule for access needs at least one client");
+        let text = rule("\"*\"", "[\"list\", \"steal\"]");
+        let right = "use acquire, list or break";
+        assert_eq!(text, format!("mutua.toml:20: invalid action `steal`: {right}"));
         let text = error("[limits]", "[limits");
         assert!(text.starts_with("mutua.toml:18: "), "{text}");
     }

@@ -50,6 +50,9 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
         "Name of the member that runs here."),
     key("", "data", "path", Words("FILE-NODE.data beside the file"), "\"/var/lib/mutua\"",
         "Data directory, which belongs to this node alone."),
+    key("", "listen", "host:port", Words("this member's address"), "\"0.0.0.0:7001\"",
+        "Where this node accepts the others, if a proxy, a router or a container forwards its \
+         address to another one."),
     key("", "insecure", "boolean", Value("false"), "false",
         "Without [tls], accept addresses off this machine: everybody who can reach them can take \
          and release locks."),
@@ -58,6 +61,9 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
     key("", "audit", "path", Words("none"), "\"/var/log/mutua/audit.jsonl\"",
         "Append a JSON line for each grant, release and loss at this node; `mutua node --audit` \
          does the same."),
+    key("", "socket", "path", Words("locks.sock in the data directory"), "\"/run/mutua/locks.sock\"",
+        "Unix socket for clients of this host. Where rules in [[access]] are for other users, they \
+         need permission to enter its directory."),
     key("[[members]]", "name", "text", Required, "\"a\"",
         "Name of a member. The cluster is founded with this list, the same at every member; then \
          `mutua cluster` changes the members."),
@@ -84,6 +90,15 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
         "Tree of raymond and neilsen-mizuno: line, star, binary, kary:K, or a list of edges."),
     key("[[locks]]", "quorums", "text", Value("\"grid\""), "\"grid\"",
         "Quorums of maekawa, maekawa-basic and sanders: grid, plane, majority or tree."),
+    key("[[access]]", "clients", "text or list", Required, "[\"user:deploy\", \"group:ops\"]",
+        "Clients that the rule applies to: user:NAME and group:NAME on the Unix socket, cert:NAME \
+         over TCP with TLS, or * for all. A NAME may have * and ?."),
+    key("[[access]]", "names", "pattern", Value("\"*\""), "\"deploy/*\"",
+        "Names of locks that the rule applies to; the first rule that matches client and name \
+         decides."),
+    key("[[access]]", "allow", "text or list", Required, "[\"acquire\", \"list\"]",
+        "What it allows: acquire, list (see holder and waiters), break (revoke it from another \
+         client); [] allows nothing."),
     key("[limits]", "view_lease", "duration", Value("\"1.5s\""), "\"1.5s\"",
         "How long a member goes on granting without a majority of the voters, and how long the \
          others wait before they go on without it; at least 300ms, the same at every member. The \
@@ -155,7 +170,7 @@ mod tests {
             let mut listed: Vec<_> = keys.iter().map(|key| key.name).collect();
             if table.is_empty() {
                 // The tables themselves.
-                listed.extend(["members", "locks", "limits", "tls"]);
+                listed.extend(["members", "locks", "access", "limits", "tls"]);
             }
             known.sort_unstable();
             listed.sort_unstable();

@@ -111,6 +111,9 @@ impl Watcher for Reports {
     }
 
     fn leads(&mut self, leads: bool) {
+        if leads {
+            tracing::info!("this node leads the consensus engine");
+        }
         self.report(Event::Leads(leads));
     }
 }

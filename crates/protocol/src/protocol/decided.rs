@@ -79,6 +79,8 @@ pub(super) struct Layered {
     pub(super) report_due: bool,
     /// Clocks start above this in the next view: its epoch is above the present view's.
     later: Time,
+    /// The members of the view that was decided last, as it was logged.
+    pub(super) logged: Vec<Member>,
     /// Locks that clients of lost nodes have reclaimed at this node, until the next view begins.
     pub(super) claims: BTreeMap<Vec<u8>, Claim>,
 }
@@ -102,6 +104,7 @@ impl Layered {
             heartbeat: settings.heartbeat,
             wake: Moment::NEVER,
             report_due: false,
+            logged: Vec::new(),
             later: Time::ZERO,
             claims: BTreeMap::new(),
         }))
@@ -161,6 +164,11 @@ impl Protocol {
         {
             *known = why;
         }
+    }
+
+    /// The members that this node has received something from lately.
+    pub fn sees(&self, now: Moment) -> impl Iterator<Item = MemberId> {
+        self.view_layer().into_iter().flat_map(move |layer| layer.sees(now))
     }
 
     /// Whether this node exchanges messages with a majority of the voters, itself included.

@@ -43,6 +43,18 @@ impl Protocol {
         }
     }
 
+    /// Makes every later fencing token of this lock at this node greater than this time.
+    pub fn raise_lock(&mut self, lock: LockId, time: Time) {
+        if self.raise_later(time) {
+            return;
+        }
+        match &mut self.table.entry(lock).machine {
+            Some(machine) => machine.raise_time(time),
+            // Its process begins at the floor.
+            None => self.floor = self.floor.max(time),
+        }
+    }
+
     /// Restores the hold of a client that held the lock with this fencing token in the node's last
     /// incarnation. Only while the node is [held back](Self::hold_back): the next view starts from
     /// it, in a later epoch, though the node may have lost what it knew of epochs. A fencing token

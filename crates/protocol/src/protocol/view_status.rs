@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Protocol;
 use crate::{
-    Level, Moment, ViewStatus,
+    Level, Member, Moment, ViewStatus,
     status::milliseconds,
     views::{Instance, MemberId, Stage},
 };
@@ -56,12 +56,22 @@ impl Protocol {
         }
     }
 
-    /// Logs the view that was decided last.
+    /// Logs the view that was decided last: a warning if it is without a member of the one before.
     pub(super) fn log_decision(&mut self) {
-        let Some(layered) = &self.layered else { return };
+        let Some(layered) = &mut self.layered else { return };
         let Some(view) = layered.layer.state().last() else { return };
-        let names: Vec<_> = layered.members(view).iter().map(|&one| self.name(one)).collect();
-        let text = format!("view {} is decided: {}", view.number, names.join(", "));
-        self.log(Level::Info, text);
+        let (number, members) = (view.number, layered.members(view));
+        let before = std::mem::replace(&mut layered.logged, members.clone());
+        let lost: Vec<_> = before.into_iter().filter(|one| !members.contains(one)).collect();
+        let names = |members: &[Member]| {
+            let names: Vec<_> = members.iter().map(|&one| self.name(one)).collect();
+            names.join(", ")
+        };
+        let (level, without) = match lost.as_slice() {
+            [] => (Level::Info, String::new()),
+            lost => (Level::Warning, format!(" without {}", names(lost))),
+        };
+        let text = format!("view {number} is decided{without}: {}", names(&members));
+        self.log(level, text);
     }
 }

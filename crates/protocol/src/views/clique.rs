@@ -47,7 +47,7 @@ fn extend(
         with.insert(next);
         let still = open.intersection(&edges[&next]).copied().collect();
         extend(edges, present, with, still, best);
-        // Whoever reaches all that are open is in every largest set of them.
+        // A member that reaches all that are open is in every largest set of them.
         if open.is_subset(&edges[&next]) {
             return;
         }

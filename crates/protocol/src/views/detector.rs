@@ -36,6 +36,11 @@ impl Arrivals {
     pub(super) fn is_fresh(&self, now: Moment, settings: &ViewSettings, period: Duration) -> bool {
         now.since(self.last) < self.limit(settings, period)
     }
+
+    /// Whether half the silence after which the sender counts as lost has passed.
+    pub(super) fn is_quiet(&self, now: Moment, settings: &ViewSettings, period: Duration) -> bool {
+        now.since(self.last) > self.limit(settings, period) / 2
+    }
 }
 
 /// The incarnations that a member hears from.

@@ -25,8 +25,8 @@ use crate::Moment;
 pub struct Contents {
     /// An epoch that its fencing tokens are at most of.
     pub floor: u32,
-    /// What it holds: guards in the process, and clients that were told so. Who was not told yet
-    /// waits.
+    /// What it holds: guards in the process, and clients that were notified. Who was not notified
+    /// yet waits.
     pub held: BTreeMap<Vec<u8>, Hold>,
     /// The names that somebody waits for at it, and for how long.
     pub waiting: BTreeMap<Vec<u8>, Duration>,
@@ -207,7 +207,7 @@ impl Coordinator {
         if let Some(&late) = everybody.iter().find(|one| !self.reports.contains_key(one)) {
             return Some(Blocked::Report(late));
         }
-        // An algorithm's clock starts in the view's epoch; a member above it would not be heard.
+        // An algorithm's clock starts in the view's epoch; a member above it would be ignored.
         if self.reports.values().any(|report| report.contents.floor >= self.view.epoch) {
             return Some(Blocked::Epoch);
         }

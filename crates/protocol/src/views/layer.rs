@@ -77,7 +77,7 @@ pub struct ViewLayer {
 }
 
 impl ViewLayer {
-    /// A node that starts now. `engine` tells whether it runs a consensus engine.
+    /// A node that starts now. `engine` says whether it runs a consensus engine.
     pub fn new(
         now: Moment,
         me: Instance,
@@ -348,7 +348,7 @@ impl ViewLayer {
                     self.on_kept(from, view, &numbers);
                 }
             }
-            Message::Over { view, over } => self.on_over(view, &over),
+            Message::Over { view, over } => self.on_over(from, view, &over),
         }
     }
 
@@ -429,11 +429,12 @@ impl ViewLayer {
         member && self.lease.is_good(now, &self.settings)
     }
 
-    /// When granting stops unless the lease is renewed; the first moment while it has lapsed.
+    /// When granting stops unless the lease is renewed; the first moment while it has lapsed, and
+    /// from when on a later view is known: what was held before is reported to it.
     pub fn grants_until(&self, now: Moment) -> Moment {
         if self.settings.rules.lease == LeaseRules::GrantAfterLapse {
             Moment::NEVER
-        } else if self.lease.is_good(now, &self.settings) {
+        } else if self.begun().is_some() && self.lease.is_good(now, &self.settings) {
             self.lease.stop_at(&self.settings)
         } else {
             Moment::ZERO
@@ -450,6 +451,11 @@ impl ViewLayer {
         voters.iter().filter(is_seen).count() >= super::majority(voters.len())
     }
 
+    /// The members that something has arrived from lately.
+    pub fn sees(&self, now: Moment) -> impl Iterator<Item = MemberId> {
+        self.detector.sees(now, &self.settings).into_iter().map(|one| one.member)
+    }
+
     /// The number of records that this node keeps.
     pub fn records(&self) -> usize {
         self.keeper.records().count()
@@ -461,9 +467,18 @@ impl ViewLayer {
         self.policy.reach(now, &self.settings)
     }
 
-    /// Whether this node may renew the session of a client outside its process now.
+    /// Whether this node may renew the session of a client outside its process now. Between two
+    /// views it may, unless one of them was decided without it: that one may have begun, with a
+    /// custodian that frees the lock when it receives no renewal.
     pub fn may_renew(&self, now: Moment) -> bool {
-        self.view.is_some() && self.lease.is_good(now, &self.settings)
+        let hosts = self.begun().is_some() || self.is_in_all_since_begun();
+        self.view.is_some() && hosts && self.lease.is_good(now, &self.settings)
+    }
+
+    /// Whether this node is a member of all views decided since the last one that it has begun.
+    fn is_in_all_since_begun(&self) -> bool {
+        let mut since = self.state.views().filter(|view| view.number > self.last_begun);
+        self.state.begun() <= self.last_begun && since.all(|view| view.members.contains(&self.me))
     }
 
     /// The end of the lease: what guards in the process hold is held until then.

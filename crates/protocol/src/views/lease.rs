@@ -3,16 +3,16 @@
 //! A member asks all voters of its view every L/5 and notes when it sent each ask. When a majority
 //! of the voters has answered *one* ask, its lease lasts until L(1 - rho) after that ask was sent.
 //! Counting from the send time is what makes a late answer harmless: every voter that answered did
-//! so after that time, and whoever waits for the end of the lease counts from the answer.
+//! so after that time, and a member that waits for the end of the lease counts from the answer.
 //!
 //! A lease is good until `margin` before its end. Then it lapses: nothing is granted, and holders
-//! in the process are told the end as their last moment. If it returns in the same view, it counts
+//! in the process get the end as their last moment. If it returns in the same view, it counts
 //! only once that moment has passed: until then the code of a lost guard may still run.
 //!
 //! Entering a later view drops the open asks. What was acknowledged before still covers what is
 //! held, until its end; but the member reports to the later view only after the voters of *that*
-//! view have acknowledged an ask sent since. So whoever waits for a lease of a view that has begun
-//! needs to hear of that view's voters only, however the voters have changed before.
+//! view have acknowledged an ask sent since. So a member that waits for a lease of a view that has
+//! begun needs to hear of that view's voters only, however the voters have changed before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ pub struct MemberLease {
     good_until: Moment,
     /// Whether the voters of this view have acknowledged an ask.
     acknowledged: bool,
-    /// Lapsed, and the end that holders were told.
+    /// Lapsed, and the end that holders were given.
     lapsed: Option<Moment>,
 }
 
@@ -74,7 +74,7 @@ impl MemberLease {
         self.acknowledged = false;
     }
 
-    /// The member is in no view: nothing acknowledges it any more. Its holders are told the end of
+    /// The member is in no view: nothing acknowledges it any more. Its holders are given the end of
     /// its lease, as at a lapse.
     pub fn leave(&mut self) {
         self.lapsed.get_or_insert(self.good_until);
@@ -134,7 +134,7 @@ impl MemberLease {
                 self.lapsed = Some(self.good_until);
                 Some(LeaseChange::Lapsed { until: self.good_until })
             }
-            Some(told) if good && now >= told => {
+            Some(end) if good && now >= end => {
                 self.lapsed = None;
                 Some(LeaseChange::Returned)
             }

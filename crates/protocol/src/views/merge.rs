@@ -36,7 +36,7 @@ impl Merge {
     }
 }
 
-/// The plan of a view; `whole` tells whether its keepers know all records.
+/// The plan of a view; `whole` says whether its keepers know all records.
 pub(super) fn merge(
     state: &DecidedState,
     view: &DecidedView,

@@ -158,8 +158,8 @@ pub enum ViewEffect {
     },
     /// The lease is back in the same view: settle all locks.
     Returned,
-    /// All keepers have this record: its client may be told, if the lease is good, and only in the
-    /// view that it was recorded in. A custodian, or a host in a later view, confirms a hold to a
-    /// client that names its token, and tells nobody of a grant that was not told before.
+    /// All keepers have this record: its client may be notified, if the lease is good, and only in
+    /// the view that it was recorded in. A custodian, or a host in a later view, confirms a hold to
+    /// a client that names its token, and reports no grant that was not reported before.
     Recorded(Record),
 }

@@ -27,9 +27,6 @@ const LONGEST_HOLD_DOWN: Duration = Duration::from_secs(60);
 /// For so long after its start a voter may apply what was decided before it.
 const REPLAY: Duration = Duration::from_secs(3);
 
-/// A proposal that was not decided is made again after this.
-const PROPOSE_AGAIN: Duration = Duration::from_secs(1);
-
 /// What a node says of itself in an ask.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Row {
@@ -149,6 +146,26 @@ impl Policy {
         self.up_since = up;
     }
 
+    /// Whether a member of the last view no longer hears from this one, nor has it asked here for a
+    /// while: it has most likely crashed, and the others have not noticed yet. Without this it
+    /// could keep its place, and a survivor that noticed first would lose its own.
+    fn is_doubted(
+        &self,
+        now: Moment,
+        settings: &ViewSettings,
+        last: &DecidedView,
+        one: Instance,
+    ) -> bool {
+        let quiet = |known: &Known| known.arrivals.is_quiet(now, settings, settings.ask_every());
+        let doubts = |known: &Known| {
+            let other = known.row.instance;
+            other != one && last.concerns(other) && !quiet(known) && !known.row.sees.contains(&one)
+        };
+        last.concerns(one)
+            && self.rows.get(&one.member).is_some_and(quiet)
+            && self.rows.values().any(doubts)
+    }
+
     /// What to propose now, if anything.
     pub fn propose(
         &mut self,
@@ -166,7 +183,7 @@ impl Policy {
             .or_else(|| self.begun(state))?;
         if let Some((known, at)) = &self.proposed
             && *known == command
-            && now.since(*at) < PROPOSE_AGAIN
+            && now.since(*at) < settings.propose_again()
         {
             return None;
         }
@@ -298,7 +315,9 @@ impl Policy {
             let down = self.held_down.get(&one.member).is_some_and(|&until| now < until);
             let settled = now.since(known.since) >= settle;
             let late = late.is_some_and(|late| late.contains(&one));
-            !leaving && !late && (is_known(one) || (settled && !down))
+            let doubted =
+                state.last().is_some_and(|last| self.is_doubted(now, settings, last, one));
+            !leaving && !late && !doubted && (is_known(one) || (settled && !down))
         };
         let usable: Vec<_> = fresh
             .iter()

@@ -1,7 +1,7 @@
 //! Records of what clients outside a node's process hold.
 //!
 //! Such a client outlives its node, and believes that it holds its lock until its last renewal plus
-//! its TTL. So before it is told that it holds something, its host sends a record to *all* keepers
+//! its TTL. So before it learns that it holds something, its host sends a record to *all* keepers
 //! of the view and waits for all of them. A keeper acknowledges only in a view that it has begun
 //! and not left: what it acknowledges it reports to the next view.
 //!
@@ -54,9 +54,13 @@ impl Keeper {
         }
     }
 
-    /// The hold with this token is over.
-    pub fn drop(&mut self, name: &[u8], token: FencingToken) {
-        if self.records.get(name).is_some_and(|known| known.token <= token) {
+    /// The hold with this token is over, `host` says. Of the hold itself only its present host can
+    /// say that: an earlier one, which was cut off and is back, may end its session meanwhile, and
+    /// the custodian goes on. Earlier holds are over in any case: somebody has entered since.
+    pub fn drop(&mut self, host: Instance, name: &[u8], token: FencingToken) {
+        let is_over =
+            |known: &Record| known.token < token || (known.token == token && known.host == host);
+        if self.records.get(name).is_some_and(is_over) {
             self.records.remove(name);
         }
     }
@@ -82,7 +86,7 @@ impl Keeper {
 pub struct Host {
     numbers: u64,
     pending: BTreeMap<u64, Pending>,
-    /// Records that are over; the keepers are told with the next batch.
+    /// Records that are over; the keepers learn of them with the next batch.
     over: Vec<(Vec<u8>, FencingToken)>,
 }
 
@@ -129,7 +133,7 @@ impl Host {
         self.pending.iter().filter(due).map(record).collect()
     }
 
-    /// The view is over: what is not acknowledged never will be, and its client was not told.
+    /// The view is over: what is not acknowledged never will be, and its client was not notified.
     pub fn leave_view(&mut self) {
         self.pending.clear();
         self.over.clear();
@@ -137,7 +141,7 @@ impl Host {
 }
 
 /// Whether the keepers of a view that have reported know every record of a hold whose client was
-/// told, so that what no record and no member names is free.
+/// notified, so that what no record and no member names is free.
 ///
 /// They do if one keeper of the view, in the same incarnation, has begun view v as its keeper and
 /// was a keeper in every view decided after v. A record completed in a later view than v would have
@@ -227,7 +231,7 @@ pub(super) fn is_covered(state: &DecidedState, view: &DecidedView, since: ViewNu
     state.removed(view).keys().all(|lost| !(in_views(lost, true) && in_views(lost, false)))
 }
 
-/// A wait for lost records that a node was told of, so that the next view need not start it anew.
+/// A wait for lost records that a node has learnt of, so that the next view need not start it anew.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Quarantine {
     /// The view that waited, and until when.

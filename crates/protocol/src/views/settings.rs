@@ -53,8 +53,8 @@ impl ViewSettings {
         self.lease + self.drift_of(self.lease)
     }
 
-    /// Granting stops, and holders are told, this long before the lease ends: code needs time to
-    /// stop.
+    /// Granting stops, and holders are notified, this long before the lease ends: code needs time
+    /// to stop.
     pub fn margin(&self) -> Duration {
         self.lease / 10
     }
@@ -62,6 +62,12 @@ impl ViewSettings {
     /// How often a member asks for its lease, and how often messages of the layer are repeated.
     pub fn ask_every(&self) -> Duration {
         self.lease / 5
+    }
+
+    /// A proposal that was not decided is made again after this. It was lost, with its leader
+    /// perhaps, and a view that removes a member waits for it.
+    pub fn propose_again(&self) -> Duration {
+        self.ask_every() * 2
     }
 
     /// t(1 + rho)/(1 - rho): to be waited on one clock until `t` is over on any other.
@@ -112,7 +118,7 @@ pub enum LeaseRules {
     GrantAfterLapse,
 }
 
-/// The rule that tells whether the keepers know all records, or a negative control of it.
+/// The rule that decides whether the keepers know all records, or a negative control of it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum RecordRules {
     /// The right one.

@@ -6,10 +6,10 @@
 //! view that was only appended may vanish with the log's tail; then it answers again, and nothing
 //! is lost but time.
 //!
-//! Once it has applied view M it tells M's coordinator when it last answered each incarnation that
-//! M removes. It will answer none of them again. It remembers its answers in memory only: since a
-//! restart it knows of none, so it reports its uptime as the age, as if it had answered at the very
-//! moment it started, which no answer of its earlier life is later than.
+//! Once it has applied view M it reports to M's coordinator when it last answered each incarnation
+//! that M removes. It will answer none of them again. It remembers its answers in memory only:
+//! since a restart it knows of none, so it reports its uptime as the age, as if it had answered at
+//! the very moment it started, which no answer of its earlier life is later than.
 
 use std::{collections::BTreeMap, time::Duration};
 

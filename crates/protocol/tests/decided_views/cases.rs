@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use mutua_protocol::{
     Answer, Member, Rule, Ticket, usable,
-    views::{Role, ViewSettings},
+    views::{self, Command, DecidedView, Role, ViewNumber, ViewSettings},
 };
 
 use super::world::{SECOND, World};
 
-fn world(algorithm: &str, nodes: usize) -> World {
+pub(crate) fn world(algorithm: &str, nodes: usize) -> World {
     let rule = Rule::new("*", algorithm);
     let mut world = World::new(7, rule, ViewSettings::default(), &vec![Role::Voter; nodes]);
     world.clients = 0;
@@ -22,12 +22,12 @@ fn world(algorithm: &str, nodes: usize) -> World {
     world
 }
 
-fn pass(world: &mut World, millis: u64) {
+pub(crate) fn pass(world: &mut World, millis: u64) {
     world.run(world.now + millis * 1_000_000);
     assert_eq!(world.failure, None);
 }
 
-fn acquire(world: &mut World, slot: usize) -> Ticket {
+pub(crate) fn acquire(world: &mut World, slot: usize) -> Ticket {
     let lock = world.nodes[slot].locks[0];
     match world.call(slot, |protocol, now| protocol.acquire(now, lock, None)) {
         Some(Answer::Granted { ticket, .. }) => {
@@ -39,7 +39,7 @@ fn acquire(world: &mut World, slot: usize) -> Ticket {
     }
 }
 
-fn release(world: &mut World, slot: usize, ticket: Ticket) -> bool {
+pub(crate) fn release(world: &mut World, slot: usize, ticket: Ticket) -> bool {
     let lock = world.nodes[slot].locks[0];
     world.call(slot, |protocol, now| protocol.release(now, lock, ticket)).expect("up")
 }
@@ -126,18 +126,20 @@ fn a_majority_goes_on_while_a_minority_is_cut_off_and_grants_nothing() {
 
 #[test]
 fn a_holder_in_a_surviving_node_is_not_disturbed() {
-    for about in usable() {
+    // The member with the highest id crashes, and the one with the lowest.
+    for (about, crashed) in usable().flat_map(|about| [(about, 0), (about, 3)]) {
         let mut world = world(about.name, 4);
         let held = acquire(&mut world, 1);
         pass(&mut world, 4000);
         assert_eq!(world.granted, [(1, held)], "{}", about.name);
         let next = acquire(&mut world, 2);
-        world.kill(0);
+        world.kill(crashed);
         pass(&mut world, 5000);
         assert_eq!(world.granted.len(), 1, "{}", about.name);
         assert_eq!(world.counts.lost, 0, "{}", about.name);
         let members = world.nodes[1].layer.as_ref().expect("up").members().to_vec();
-        assert_eq!(members, [Member(1), Member(2), Member(3)], "{}", about.name);
+        let rest: Vec<_> = (0..4).filter(|&slot| slot != crashed as u32).map(Member).collect();
+        assert_eq!(members, rest, "{}", about.name);
         assert!(release(&mut world, 1, held), "{}", about.name);
         pass(&mut world, 4000);
         assert_eq!(world.granted.last(), Some(&(2, next)), "{}", about.name);
@@ -207,4 +209,39 @@ fn a_node_that_knows_of_later_epochs_silences_nobody() {
         assert!(release(&mut world, slot, ticket));
     }
     assert_eq!(world.granted.len(), 3);
+}
+
+#[test]
+fn a_view_without_a_node_that_never_begins_takes_nothing_from_its_clients() {
+    for about in usable() {
+        let mut world = world(about.name, 3);
+        let (lock, ticket) = (world.nodes[1].locks[0], acquire(&mut world, 1));
+        pass(&mut world, 4000);
+        let value = 0_u64.to_le_bytes().to_vec();
+        let client = views::Client { session: 7, ttl: Duration::from_secs(60), value };
+        let recorded = world.call(1, |protocol, now| protocol.record(now, lock, ticket, client));
+        assert_eq!(recorded, Some(true), "{}", about.name);
+        pass(&mut world, 4000);
+        // A view without the node is decided, and another with it at once: the first never begins.
+        let last = world.engine.state.last().expect("a view").clone();
+        let gone = world.nodes[1].id;
+        let mut without = DecidedView { number: ViewNumber(last.number.0 + 1), ..last.clone() };
+        without.members.retain(|one| one.member != gone);
+        without.keepers.retain(|one| one.member != gone);
+        world.on_commit(Command::View(without));
+        world.on_commit(Command::View(DecidedView {
+            number: ViewNumber(last.number.0 + 2),
+            ..last
+        }));
+        pass(&mut world, 8000);
+        let protocol = world.nodes[1].layer.as_ref().expect("up");
+        assert_eq!(protocol.members().len(), 3, "{}: {:?}", about.name, protocol.stopped());
+        assert!(protocol.holds(lock, ticket).is_some(), "{}: the hold is lost", about.name);
+        let next = acquire(&mut world, 2);
+        pass(&mut world, 4000);
+        assert!(!world.granted.contains(&(2, next)), "{}", about.name);
+        assert!(release(&mut world, 1, ticket), "{}", about.name);
+        pass(&mut world, 4000);
+        assert!(world.granted.contains(&(2, next)), "{}", about.name);
+    }
 }

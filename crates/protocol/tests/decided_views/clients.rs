@@ -170,6 +170,9 @@ impl World {
             return self.record(slot, ticket);
         }
         let Some(&client) = self.nodes[slot].tickets.get(&ticket) else {
+            if self.clients > 0 {
+                return self.fails(format!("{slot} grants to a client that has gone: {ticket:?}"));
+            }
             return self.granted.push((slot, ticket));
         };
         let State::Waiting { name, .. } = self.nodes[slot].clients[client].state else {

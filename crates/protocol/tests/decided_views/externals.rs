@@ -69,22 +69,30 @@ impl World {
         self.after(wait, Event::External { client, step });
     }
 
-    /// One word in twenty is lost, one in ten is late.
-    fn delay(&mut self) -> Option<Duration> {
-        let most = if self.dice.one_in(10) { 800_000 } else { 3000 };
-        (!self.dice.one_in(20)).then(|| self.dice.micros(50, most))
+    /// When a message between a client and a node arrives: late, never, or twice.
+    fn arrivals(&mut self) -> Vec<Duration> {
+        let copies = match self.dice.below(self.words_lost) {
+            0 => 0,
+            1 => 2,
+            _ => 1,
+        };
+        let mut latency = || {
+            let most = if self.dice.one_in(10) { 800_000 } else { 3000 };
+            self.dice.micros(50, most)
+        };
+        (0..copies).map(|_| latency()).collect()
     }
 
     fn send_to_node(&mut self, client: usize, word: Word) {
         let slot = self.externals[client].slot;
-        if let Some(wait) = self.delay() {
-            self.after(wait, Event::ToNode { slot, client, word });
+        for wait in self.arrivals() {
+            self.after(wait, Event::ToNode { slot, client, word: word.clone() });
         }
     }
 
     fn send_to_client(&mut self, client: usize, word: Word) {
-        if let Some(wait) = self.delay() {
-            self.after(wait, Event::ToClient { client, word });
+        for wait in self.arrivals() {
+            self.after(wait, Event::ToClient { client, word: word.clone() });
         }
     }
 
@@ -205,6 +213,9 @@ impl World {
         name: usize,
         ttl: Duration,
     ) {
+        if self.nodes[slot].served.values().any(|known| known.session == session) {
+            return;
+        }
         let (now, lock) = (self.local(slot), self.nodes[slot].locks[name]);
         let expires = now.after(self.settings.on_any_clock(ttl));
         let protocol = self.nodes[slot].layer.as_mut().expect("up");
@@ -243,7 +254,7 @@ impl World {
             return;
         }
         self.nodes[slot].served.get_mut(&ticket).expect("just seen").token = token;
-        self.note_expiry(slot, served.expires);
+        self.note_expiry(slot, served.ttl, served.expires);
         // It counts from nothing: only a renewal makes it longer.
         self.send_to_client(
             served.client,
@@ -265,7 +276,7 @@ impl World {
         let (session, ttl) = (client.session, client.ttl);
         self.note(|| format!("{slot} holds {name} for external {number}"));
         let expires = self.local(slot).after(self.settings.on_any_clock(ttl));
-        self.note_expiry(slot, expires);
+        self.note_expiry(slot, ttl, expires);
         let served = Served { client: number, session, name, ttl, expires, token: Some(token) };
         self.nodes[slot].served.insert(ticket, served);
         self.expire_later(slot, ticket);
@@ -281,8 +292,9 @@ impl World {
         if may {
             served.expires = now.after(self.settings.on_any_clock(served.ttl));
             let (client, token, expires) = (served.client, served.token, served.expires);
+            let ttl = served.ttl;
             if token.is_some() {
-                self.note_expiry(slot, expires);
+                self.note_expiry(slot, ttl, expires);
             }
             self.send_to_client(client, Word::Renewed { session, token, sent });
         }
@@ -290,9 +302,10 @@ impl World {
     }
 
     /// Written to the node's disk before the client is informed.
-    fn note_expiry(&mut self, slot: usize, expires: Moment) {
+    fn note_expiry(&mut self, slot: usize, ttl: Duration, expires: Moment) {
         let node = &mut self.nodes[slot];
         node.leases_until = node.leases_until.max(expires);
+        node.longest = node.longest.max(ttl);
     }
 
     fn expire_later(&mut self, slot: usize, ticket: Ticket) {

@@ -2,7 +2,7 @@
 //! the test's own.
 //!
 //! `seeds.rs` runs worlds that one seed decides, for every algorithm that a node runs; `cases.rs`
-//! has single situations.
+//! has single situations, `sizes.rs` those of all sizes of views.
 
 mod cases;
 mod clients;
@@ -11,5 +11,6 @@ mod engine;
 mod externals;
 mod faults;
 mod seeds;
+mod sizes;
 mod wires;
 mod world;

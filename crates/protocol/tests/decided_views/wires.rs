@@ -161,17 +161,19 @@ impl World {
         }
     }
 
-    pub(crate) fn break_wires(&mut self, which: impl Fn(&[usize; 2]) -> bool) {
+    /// Breaks these connections; returns whether there were any.
+    pub(crate) fn break_wires(&mut self, which: impl Fn(&[usize; 2]) -> bool) -> bool {
+        let mut any = false;
         for wire in 0..self.wires.len() {
             if self.wires[wire].alive && which(&self.wires[wire].ends) {
-                self.counts.breaks += 1;
                 self.close(wire);
+                any = true;
             }
         }
+        any
     }
 
     pub(crate) fn cut(&mut self, cuts: &[(usize, usize)]) {
-        self.counts.cuts += 1;
         for &pair in cuts {
             *self.cuts.entry(pair).or_default() += 1;
         }

@@ -60,25 +60,61 @@ pub(crate) struct Node {
     /// The epoch on its disk, and until when clients may hold what it granted.
     pub(crate) disk: u32,
     pub(crate) leases_until: Moment,
-    /// Its clock: ahead of real time, and faster by so many millionths.
-    ahead: u64,
+    /// Its clock: this moment was `shown` at that real time, and since then it is `faster` by so
+    /// many millionths.
+    shown: (u64, Moment),
     faster: i64,
+    /// The longest TTL that it granted, and whether its clock has begun anew since.
+    pub(crate) longest: Duration,
+    pub(crate) rebooted: bool,
+    /// Its disk is lost: it is down for good.
+    pub(crate) disk_lost: bool,
     pub(crate) paused_until: u64,
     wake: u64,
+}
+
+impl Node {
+    /// A node that is down; its clock is at the drift bound or right.
+    fn new(dice: &mut Dice, settings: &ViewSettings, id: MemberId, role: Role) -> Self {
+        let drift = i64::from(settings.drift);
+        let faster = match dice.below(3) {
+            0 => drift,
+            1 => -drift,
+            _ => 0,
+        };
+        Self {
+            id,
+            role,
+            incarnation: 0,
+            layer: None,
+            locks: Vec::new(),
+            clients: Vec::new(),
+            tickets: BTreeMap::new(),
+            served: BTreeMap::new(),
+            disk: 0,
+            leases_until: Moment::ZERO,
+            shown: (0, Moment::from_nanos(dice.below(1000 * SECOND) + 10 * SECOND)),
+            faster,
+            longest: Duration::ZERO,
+            rebooted: false,
+            disk_lost: false,
+            paused_until: 0,
+            wake: u64::MAX,
+        }
+    }
 }
 
 /// What happened.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
+    /// Faults by kind.
+    pub(crate) faults: BTreeMap<&'static str, u64>,
     pub(crate) grants: u64,
     pub(crate) external: u64,
     pub(crate) custodies: u64,
     pub(crate) views: u64,
     pub(crate) lost: u64,
     pub(crate) crashes: u64,
-    pub(crate) cuts: u64,
-    pub(crate) pauses: u64,
-    pub(crate) breaks: u64,
 }
 
 pub(crate) struct World {
@@ -96,6 +132,8 @@ pub(crate) struct World {
     pub(crate) cuts: BTreeMap<(usize, usize), u32>,
     /// One write in so many is late.
     pub(crate) late: u64,
+    /// One message in so many between clients and nodes is lost, and as many arrive twice.
+    pub(crate) words_lost: u64,
     /// The number of clients of each node.
     pub(crate) clients: usize,
     pub(crate) externals: Vec<External>,
@@ -108,7 +146,11 @@ pub(crate) struct World {
     pub(crate) granted: Vec<(usize, Ticket)>,
     pub(crate) calm_at: u64,
     pub(crate) counts: Counts,
+    /// The pause between two faults, at most, in microseconds.
+    pub(crate) fault_gap: u64,
+    /// Kept only if `verbose`.
     pub(crate) notes: Vec<String>,
+    pub(crate) verbose: bool,
     pub(crate) failure: Option<String>,
 }
 
@@ -121,28 +163,7 @@ impl World {
             // Ids in another order than the list.
             let id = MemberId(100 - slot as u64);
             directory.apply(&DirectoryChange::Add(id, entry(role)));
-            let drift = i64::from(settings.drift);
-            let faster = match dice.below(3) {
-                0 => drift,
-                1 => -drift,
-                _ => 0,
-            };
-            nodes.push(Node {
-                id,
-                role,
-                incarnation: 0,
-                layer: None,
-                locks: Vec::new(),
-                clients: Vec::new(),
-                tickets: BTreeMap::new(),
-                served: BTreeMap::new(),
-                disk: 0,
-                leases_until: Moment::ZERO,
-                ahead: dice.below(1000 * SECOND) + 10 * SECOND,
-                faster,
-                paused_until: 0,
-                wake: u64::MAX,
-            });
+            nodes.push(Node::new(&mut dice, &settings, id, role));
         }
         let plan = Plan::new(roles.len() as u32, &[rule]).expect("a rule that suits the size");
         let limits = Limits {
@@ -165,6 +186,7 @@ impl World {
             wires: Vec::new(),
             cuts: BTreeMap::new(),
             late: 0,
+            words_lost: 20,
             clients: 2,
             externals: Vec::new(),
             served_externals: BTreeSet::new(),
@@ -173,7 +195,9 @@ impl World {
             granted: Vec::new(),
             calm_at: u64::MAX,
             counts: Counts::default(),
+            fault_gap: 2_500_000,
             notes: Vec::new(),
+            verbose: false,
             failure: None,
         };
         for slot in 0..world.nodes.len() {
@@ -202,7 +226,9 @@ impl World {
     }
 
     pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
-        self.notes.push(format!("{:>9.4} {}", self.now as f64 / 1e9, text()));
+        if self.verbose {
+            self.notes.push(format!("{:>9.4} {}", self.now as f64 / 1e9, text()));
+        }
     }
 
     pub(crate) fn fails(&mut self, why: String) {
@@ -215,15 +241,34 @@ impl World {
     /// The node's clock.
     pub(crate) fn local(&self, slot: usize) -> Moment {
         let node = &self.nodes[slot];
-        let gained = i128::from(self.now) * i128::from(node.faster) / 1_000_000;
-        Moment::from_nanos((i128::from(node.ahead) + i128::from(self.now) + gained) as u64)
+        let (at, moment) = node.shown;
+        let passed = i128::from(self.now - at);
+        let gained = passed * i128::from(node.faster) / 1_000_000;
+        Moment::from_nanos((i128::from(moment.nanos()) + passed + gained) as u64)
     }
 
     /// When the node's clock shows this, at the earliest.
     pub(crate) fn real(&self, slot: usize, local: Moment) -> u64 {
         let node = &self.nodes[slot];
-        let rest = i128::from(local.nanos()) - i128::from(node.ahead);
-        (rest * 1_000_000 / (1_000_000 + i128::from(node.faster))).max(0) as u64 + 2
+        let (at, moment) = node.shown;
+        let rest = i128::from(local.nanos()) - i128::from(moment.nanos());
+        at + (rest * 1_000_000 / (1_000_000 + i128::from(node.faster))).max(0) as u64 + 2
+    }
+
+    /// The node's clock goes on at another rate within the drift bound.
+    pub(crate) fn change_rate(&mut self, slot: usize) {
+        let shown = (self.now, self.local(slot));
+        let drift = i64::from(self.settings.drift);
+        let faster = self.dice.below(2 * drift as u64 + 1) as i64 - drift;
+        self.note(|| format!("{slot}: the clock is faster by {faster} millionths"));
+        self.nodes[slot].shown = shown;
+        self.nodes[slot].faster = *self.dice.pick(&[drift, -drift, faster]);
+    }
+
+    /// The clock of a node that is down begins anew: its machine starts again.
+    pub(crate) fn restart_clock(&mut self, slot: usize) {
+        self.nodes[slot].shown = (self.now, Moment::from_nanos(self.dice.below(20 * SECOND)));
+        self.nodes[slot].rebooted = true;
     }
 
     pub(crate) fn slot_of(&self, id: MemberId) -> Option<usize> {
@@ -322,7 +367,7 @@ impl World {
     pub(crate) fn disturb(&mut self, _: &DecidedView) {}
 
     fn start(&mut self, slot: usize) {
-        if self.nodes[slot].layer.is_some() {
+        if self.nodes[slot].layer.is_some() || self.nodes[slot].disk_lost {
             return;
         }
         let (id, role) = (self.nodes[slot].id, self.nodes[slot].role);
@@ -356,6 +401,11 @@ impl World {
             },
         };
         let now = self.local(slot);
+        if std::mem::take(&mut self.nodes[slot].rebooted) {
+            // Moments of another boot are of another clock: all that was granted counts anew.
+            let longest = self.settings.on_any_clock(self.nodes[slot].longest);
+            self.nodes[slot].leases_until = now.after(longest);
+        }
         let mut protocol = Protocol::new(now, config);
         protocol.set_leases_until(self.nodes[slot].leases_until);
         let open = |place| protocol.open(&Self::name(place)).expect("a short name");

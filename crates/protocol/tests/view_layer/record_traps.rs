@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use mutua_protocol::views::{
-    Blocked, Claim, Command, Coordinator, DecidedState, Hold, Instance, is_whole,
+    Blocked, Claim, Command, Contents, Coordinator, DecidedState, Hold, Instance, Message,
+    Persisted, Plan, Stage, ViewLayer, ViewNumber, is_whole,
 };
 
 use super::traps::{at, client, holder, one, plan, record, report, settings, state, token, view};
@@ -125,4 +126,66 @@ fn trap_9_a_host_that_comes_back_does_not_hold_what_its_custodian_has_let_go() {
     let hold = Hold { token: token(1, 4), client: Some(client(7)) };
     reports[2].1.contents.held.insert(b"x".to_vec(), hold);
     assert_eq!(holder(&plan(&state, &reports)), Some((3, token(1, 4).number())));
+}
+
+#[test]
+fn trap_9_a_host_that_comes_back_does_not_drop_the_record_of_its_custodian() {
+    // 1 was cut off with a client; 2 is the client's custodian; 1 is back in view 3, where the
+    // session that it still had has ended.
+    let all = [1, 2, 3];
+    let views = [view(1, &all, &all), view(2, &[2, 3], &all)];
+    let persisted = Persisted { snapshot: state(&all, &views), ..Persisted::default() };
+    let mut keeper = ViewLayer::new(at(0), one(3), settings(), persisted, false);
+    let decided = Command::View(view(3, &all, &all));
+    keeper.decided(at(0), 3, &decided);
+    keeper.link_up(at(0), one(1));
+    keeper.link_up(at(0), one(2));
+    keeper.tick(at(0));
+    for voter in [1, 2] {
+        let (incarnation, view) = (one(3).incarnation, ViewNumber(3));
+        keeper.receive(at(1), one(voter), Message::Answer { incarnation, view, number: 1 });
+    }
+    let (x, t) = (b"x".to_vec(), token(1, 4));
+    let plan = Plan { view: ViewNumber(3), records: vec![record(one(2), t)], ..Plan::default() };
+    keeper.receive(at(2), one(1), Message::Begin(Box::new(plan)));
+    assert_eq!(keeper.stage(), Stage::Begun);
+    let over = |token| Message::Over { view: ViewNumber(3), over: vec![(x.clone(), token)] };
+    keeper.receive(at(3), one(1), over(t));
+    assert!(keeper.keeps(b"x", t), "its custodian goes on");
+    let mut later = keeper.clone();
+    later.receive(at(4), one(1), over(token(3, 1)));
+    assert!(!later.keeps(b"x", t), "somebody has entered since");
+    keeper.receive(at(4), one(2), over(t));
+    assert!(!keeper.keeps(b"x", t));
+}
+
+#[test]
+fn a_host_that_comes_back_renews_nobody_before_the_view_begins() {
+    let begun = || {
+        let persisted = Persisted { snapshot: state(&[1], &[]), ..Persisted::default() };
+        let mut layer = ViewLayer::new(at(0), one(1), settings(), persisted, true);
+        decide(&mut layer, 1, &[1]);
+        layer.report(at(0), Contents::default());
+        assert!(layer.begun().is_some() && layer.may_renew(at(0)));
+        layer
+    };
+    // In the next view too: it is the host while that view forms.
+    let mut stays = begun();
+    decide(&mut stays, 2, &[1, 2]);
+    assert!(stays.stage() == Stage::Joining && stays.may_renew(at(0)));
+    // View 2 may have begun, and its custodian waits for the client.
+    let mut back = begun();
+    decide(&mut back, 2, &[2]);
+    assert!(!back.may_renew(at(0)));
+    decide(&mut back, 3, &[1, 2]);
+    assert!(back.stage() == Stage::Joining && back.good_until() > at(0));
+    assert!(!back.may_renew(at(0)));
+}
+
+/// A view of these members is decided; the only voter is this node, so its lease is good.
+fn decide(layer: &mut ViewLayer, number: u64, members: &[u64]) {
+    let decided = Command::View(view(number, members, &[1]));
+    layer.appended(number, &decided);
+    layer.decided(at(0), number, &decided);
+    layer.tick(at(0));
 }

@@ -247,6 +247,53 @@ fn trap_12_a_lease_does_not_return_while_the_code_of_a_lost_guard_may_run() {
 }
 
 #[test]
+fn a_lease_that_returns_as_a_later_view_is_learned_of_grants_nothing() {
+    let persisted = Persisted { snapshot: state(&[1], &[]), ..Persisted::default() };
+    let mut layer = ViewLayer::new(at(0), one(1), settings(), persisted, true);
+    let decide = |layer: &mut ViewLayer, index: u64, members: &[u64], now| {
+        let decided = Command::View(view(index, members, &[1]));
+        layer.appended(index, &decided);
+        layer.decided(now, index, &decided);
+    };
+    decide(&mut layer, 1, &[1], at(0));
+    layer.tick(at(0));
+    layer.report(at(0), Contents::default());
+    assert!(layer.may_grant(at(0)) && layer.grants_until(at(0)) > at(0));
+    // Its lease is good, and so covers what is held; but the report to view 2 is due.
+    decide(&mut layer, 2, &[1, 2], at(10));
+    assert!(layer.good_until() > at(10));
+    assert!(!layer.may_grant(at(10)));
+    assert_eq!(layer.grants_until(at(10)), Moment::ZERO);
+}
+
+#[test]
+fn a_survivor_that_notices_a_crash_first_does_not_lose_its_place_to_the_crashed_member() {
+    let settings = settings();
+    let mut state = state(&[1, 2, 3], &[view(1, &[1, 2, 3], &[1, 2, 3])]);
+    state.apply(&Command::Begun(ViewNumber(1)));
+    let mut policy = Policy::default();
+    let heard = |policy: &mut Policy, millis: u64, id: u64, sees: &[u64]| {
+        let (sees, view, stage) = (set(sees), ViewNumber(1), Stage::Begun);
+        let row = Row { instance: one(id), sees, floor: 0, view, stage };
+        policy.heard(at(millis), &settings, row);
+    };
+    // 1 crashes after its ask at 300 ms.
+    for millis in [0, 300] {
+        (1..=3).for_each(|id| heard(&mut policy, millis, id, &[1, 2, 3]));
+    }
+    for millis in [600, 900, 1200, 1500] {
+        (2..=3).for_each(|id| heard(&mut policy, millis, id, &[1, 2, 3]));
+        assert_eq!(policy.propose(at(millis), &settings, &state, 0, 0), None, "{millis}");
+    }
+    // Of two sets of two, the one with the crashed member has the lower ids.
+    heard(&mut policy, 1700, 2, &[2, 3]);
+    let Some(Command::View(next)) = policy.propose(at(1700), &settings, &state, 0, 0) else {
+        panic!("a member is lost");
+    };
+    assert_eq!(next.members, set(&[2, 3]));
+}
+
+#[test]
 fn trap_13_a_member_that_flaps_uses_few_epochs() {
     let settings = settings();
     let mut state = state(&[1, 2, 3], &[]);

@@ -119,6 +119,11 @@ impl LeaseTable {
         self.sessions.iter().filter(|(_, session)| session.lease).map(|(id, _)| *id)
     }
 
+    /// The client of a session.
+    pub(crate) fn client_of(&self, id: SessionId) -> Option<&Client> {
+        self.sessions.get(&id).map(|session| &session.client)
+    }
+
     /// Whether this is the number of a lease.
     pub(crate) fn is_lease(&self, id: SessionId) -> bool {
         self.sessions.get(&id).is_some_and(|session| session.lease)

@@ -76,6 +76,11 @@ impl LeaseTable {
         self.give_up(now, wait, Outcome::Cancelled);
     }
 
+    /// The lock of a request to the node.
+    pub(crate) fn name_of_request(&self, request: RequestId) -> Option<Name> {
+        self.requests.get(&request).cloned()
+    }
+
     /// The number of waiters ahead in the queue.
     pub(crate) fn position(&self, wait: WaitId) -> Option<usize> {
         let lock = self.locks.get(&self.waits.get(&wait)?.name)?;

@@ -31,7 +31,7 @@ pub struct Repaired {
     pub started_at: u64,
     /// The last member resumed the algorithm or went on, so far.
     pub resumed_at: u64,
-    /// The last entry before the crash or restart.
+    /// The last entry before the repair.
     pub last_entry_at: Option<u64>,
     /// The first entry in the view, or after the first survivor went on.
     pub entered_at: Option<u64>,
@@ -49,7 +49,6 @@ impl Repaired {
 pub(super) struct Measured {
     changed: Option<(u64, &'static str)>,
     last_entry_at: Option<u64>,
-    last_entry_before: Option<u64>,
     pub(super) suspended_at: Option<u64>,
     pub(super) entries_before: Option<u64>,
     pub(super) repairs: Vec<Repaired>,
@@ -65,7 +64,6 @@ impl Measured {
     /// A process has crashed or restarted.
     pub(super) fn changes(&mut self, now: u64, what: &'static str) {
         self.changed = Some((now, what));
-        self.last_entry_before = self.last_entry_at;
     }
 
     pub(super) fn enters(&mut self, now: u64) {
@@ -132,7 +130,7 @@ impl Measured {
             suspended_at: now,
             started_at: now,
             resumed_at: now,
-            last_entry_at: self.last_entry_before,
+            last_entry_at: self.last_entry_at,
             ..Repaired::default()
         }
     }

@@ -5,7 +5,7 @@ use std::{process::ExitCode, time::Instant};
 use anyhow::Result;
 use mutua_checker::{
     Reduction, Report, Task,
-    table::{Row, deep, small},
+    table::{Row, deep, repairs, small},
 };
 use serde_json::{Value, json};
 
@@ -15,7 +15,10 @@ use crate::out;
 /// Checks all rows. Exit code 0: every row is as expected, the negative controls included.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let began = Instant::now();
-    let rows = if arguments.deep { deep() } else { small() };
+    let rows = match arguments.deep {
+        true => deep(),
+        false => small().into_iter().chain(repairs()).collect(),
+    };
     let mut lines = Vec::new();
     if !arguments.json {
         println!("{}", columns("algorithm", "system", "states", "seconds", "found"));

@@ -27,12 +27,12 @@ pub(crate) struct Arguments {
     /// Algorithm; `mutua algorithms` lists them.
     name: Option<String>,
 
-    /// Check the whole table of small systems: the claims of each algorithm, and the negative
-    /// controls.
+    /// Check the whole table of small systems: the claims of each algorithm, the negative controls,
+    /// and the repairs after a crash.
     #[arg(long, conflicts_with_all = [
         "name", "nodes", "with", "topology", "quorums", "holder", "in_cs", "entries", "contenders",
-        "links", "timers", "crashed", "crashes", "restarts", "losses", "duplicates", "app_messages",
-        "properties", "reduction", "first", "walks",
+        "links", "timers", "crashed", "crashes", "repair", "election", "detector", "restarts",
+        "losses", "duplicates", "app_messages", "properties", "reduction", "first", "walks",
     ])]
     pub(crate) all: bool,
 

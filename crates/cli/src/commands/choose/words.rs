@@ -1,7 +1,7 @@
 //! The ranking as text, with its measures.
 
 use comfy_table::{CellAlignment, Table, presets};
-use mutua_lab::choose::{By, EQUAL, Ranked, Ranking, Situation, reasons};
+use mutua_lab::choose::{By, DETECTION, EQUAL, Ranked, Ranking, Situation, reasons};
 use mutua_node::DEFAULT_ALGORITHM;
 use mutua_simulator::{Load, Who};
 
@@ -21,7 +21,9 @@ pub(super) fn all(situation: &Situation, ranking: &Ranking) -> String {
         None => text += &format!("{}\n", none_survives(situation, ranking)),
     }
     text += &format!("\n{}\n{}", table(situation, ranking), order_of_rows(situation, ranking));
-    if situation.has_crashes() {
+    if situation.has_repairs() {
+        text += &repaired();
+    } else if situation.has_crashes() {
         text += FATAL;
     }
     for (rank, other) in (1..).zip(fit).skip(1).take(5) {
@@ -44,6 +46,18 @@ section. Processes and times of crashes are drawn, unless --crash gives them; ca
 interval reaches that of the safest count as equally safe. The other figures are without crashes.
 
 ";
+
+fn repaired() -> String {
+    format!(
+        "A crash is fatal if, without a repair, afterwards a process that is up waits for ever, or \
+         two are in\nthe critical section. Lost is the time without entries around a crash that \
+         is repaired, beyond the\nusual one between two entries: the crash is reported after {} \
+         mean latencies, and the algorithm's own\nrepair is used where it suffices, else an \
+         election (bully) and a view change. Processes and times of\ncrashes are drawn, unless \
+         --crash gives them. The other figures are without crashes.\n\n",
+        number(DETECTION)
+    )
+}
 
 /// The winner in a node's configuration, the default of nodes, and other tools.
 fn in_practice(ranking: &Ranking) -> String {
@@ -162,6 +176,12 @@ fn order_of_rows(situation: &Situation, ranking: &Ranking) -> String {
         return "\n".to_owned();
     }
     let (by, percent) = (situation.by.text(), number(100.0 * EQUAL));
+    if situation.has_repairs() {
+        return format!(
+            "Ordered by the time that a crash costs, then by the messages of its repair, then by \
+             {by}; times count\nas equal to the least one where the 95 % intervals meet.\n\n"
+        );
+    }
     let first = if situation.has_crashes() { "fatal crashes, then by " } else { "" };
     let ties = match ranking.equals(situation).len() {
         0 | 1 => format!("no other is within {percent} % of the best"),
@@ -206,8 +226,12 @@ fn table(situation: &Situation, ranking: &Ranking) -> Table {
         header.push("between regions");
     }
     header.push("most bypassed");
+    let fatal_at = situation.has_crashes().then_some(header.len());
     if situation.has_crashes() {
-        header.push("fatal crashes");
+        header.push(if situation.has_repairs() { "fatal unrepaired" } else { "fatal crashes" });
+    }
+    if situation.has_repairs() {
+        header.extend(["lost per crash", "messages per repair"]);
     }
     let columns = header.len();
     table.set_header(header);
@@ -216,8 +240,8 @@ fn table(situation: &Situation, ranking: &Ranking) -> Table {
             // Its measures until it failed are not comparable.
             let mut row = vec!["-".to_owned(), one.candidate.clone(), "failed".to_owned()];
             row.resize(columns, "-".to_owned());
-            if situation.has_crashes() {
-                row[columns - 1] = fatal(one);
+            if let Some(at) = fatal_at {
+                row[at] = fatal(one);
             }
             row
         } else {
@@ -235,8 +259,7 @@ fn table(situation: &Situation, ranking: &Ranking) -> Table {
 fn row(situation: &Situation, rank: usize, one: &Ranked) -> Vec<String> {
     let time = |time: Option<f64>| time.map_or_else(|| "-".to_owned(), seconds);
     let count = |count: Option<f64>| count.map_or_else(|| "-".to_owned(), number);
-    let width =
-        one.wait_half_width.map_or_else(String::new, |width| format!(" +-{}", seconds(width)));
+    let width = plus_minus(one.wait_half_width);
     let mut row = vec![
         rank.to_string(),
         one.candidate.clone(),
@@ -254,7 +277,15 @@ fn row(situation: &Situation, rank: usize, one: &Ranked) -> Vec<String> {
     if situation.has_crashes() {
         row.push(fatal(one));
     }
+    if situation.has_repairs() {
+        row.push(time(one.lost_time) + &plus_minus(one.lost_time_half_width));
+        row.push(count(one.repair_messages));
+    }
     row
+}
+
+fn plus_minus(width: Option<f64>) -> String {
+    width.map_or_else(String::new, |width| format!(" +-{}", seconds(width)))
 }
 
 fn fatal(one: &Ranked) -> String {

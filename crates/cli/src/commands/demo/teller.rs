@@ -7,7 +7,7 @@ use mutua_lab::plot::Hold;
 use mutua_node::{Config, MemberConfig, Node};
 
 /// The first argument of a teller process.
-pub(crate) const ARGUMENT: &str = "__teller";
+pub(super) const ARGUMENT: &str = "__teller";
 
 /// The amount of a deposit.
 pub(super) const AMOUNT: u64 = 100;
@@ -22,7 +22,7 @@ pub(super) fn stay(row: usize, line: &str) -> Option<Hold> {
 }
 
 /// Runs this process as a teller.
-pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
+pub(super) fn main(arguments: &[OsString]) -> ExitCode {
     let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     match crate::commands::block_on(work(&words)) {
         Ok(()) => ExitCode::SUCCESS,

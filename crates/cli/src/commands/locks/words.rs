@@ -161,6 +161,7 @@ pub(crate) fn entry_json(entry: &v1::Entry) -> Value {
     let client = entry.client.clone().unwrap_or_default();
     json!({
         "owner": client.owner,
+        "identity": client.identity,
         "host": client.host,
         "pid": client.pid,
         "command": client.command,

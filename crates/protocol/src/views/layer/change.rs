@@ -51,7 +51,7 @@ impl ViewLayer {
     /// What this node holds, and who waits: asked for by [`ViewEffect::Report`]. Called again
     /// before the view begins it takes the place of the first (a client has reclaimed something).
     ///
-    /// A guard that was told that it is lost is still held until it is dropped, or its lease's end
+    /// A guard that was notified of its loss is still held until it is dropped, or its lease's end
     /// has passed.
     pub fn report(&mut self, now: Moment, contents: Contents) {
         self.advance(now);

@@ -51,8 +51,8 @@ impl ViewLayer {
         self.repeat_records();
     }
 
-    /// A voter tells the coordinator of the last view when it last answered those it removes. The
-    /// view is applied here: this voter answers none of them in an earlier view again.
+    /// A voter reports to the coordinator of the last view when it last answered those it removes.
+    /// The view is applied here: this voter answers none of them in an earlier view again.
     fn tell_gone(&mut self, now: Moment) {
         let (Some(voter), Some(view)) = (&self.voter, self.state.last()) else { return };
         if self.state.begun() >= view.number {
@@ -98,7 +98,7 @@ impl ViewLayer {
         }
     }
 
-    /// The stage as the leader is told it: a coordinator that waits says for how long.
+    /// The stage as it is reported to the leader: a coordinator that waits says for how long.
     fn reported_stage(&self, now: Moment) -> Stage {
         if self.leaving {
             return Stage::Leaving;

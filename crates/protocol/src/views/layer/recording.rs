@@ -7,10 +7,10 @@ use crate::Moment;
 
 impl ViewLayer {
     /// Records what a client outside the process is about to hold; [`ViewEffect::Recorded`]
-    /// follows when all keepers have it. If the view ends before its client was told, it holds
+    /// follows when all keepers have it. If the view ends before its client was notified, it holds
     /// nothing: it waits again, and is not in the report. Were it reported, a later view could
     /// begin without this node, grant the lock with a higher token and be forgotten, and then the
-    /// client would be told of the lower one.
+    /// client would learn of the lower one.
     pub fn record(&mut self, now: Moment, record: Record) {
         self.advance(now);
         self.unlogged.retain(|known| known.name != record.name);
@@ -34,7 +34,7 @@ impl ViewLayer {
         self.keeper.get(name).is_some_and(|record| record.token == token)
     }
 
-    /// Whether a TTL may be granted: whoever waits for lost records waits for it too.
+    /// Whether a TTL may be granted: a wait for lost records lasts that long.
     fn is_logged(&self, record: &Record) -> bool {
         record.ttl <= self.state.longest()
     }
@@ -51,7 +51,7 @@ impl ViewLayer {
         let Some(view) = self.begun().cloned() else { return };
         let unlogged = std::mem::take(&mut self.unlogged);
         for record in unlogged {
-            // Without a keeper nobody outside the process can be told anything.
+            // Without a keeper no client outside the process can be granted anything.
             if self.is_logged(&record) && !view.keepers.is_empty() {
                 self.host.begin(&view, record);
             } else {
@@ -111,10 +111,15 @@ impl ViewLayer {
         }
     }
 
-    pub(super) fn on_over(&mut self, view: ViewNumber, over: &[(Vec<u8>, FencingToken)]) {
+    pub(super) fn on_over(
+        &mut self,
+        from: Instance,
+        view: ViewNumber,
+        over: &[(Vec<u8>, FencingToken)],
+    ) {
         if self.keeps_in(view) {
             for (name, token) in over {
-                self.keeper.drop(name, *token);
+                self.keeper.drop(from, name, *token);
             }
         }
     }

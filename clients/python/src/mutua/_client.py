@@ -1,0 +1,276 @@
+"""Clients, locks and guards, for threads and for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from functools import partial
+from types import TracebackType
+
+from . import _endpoint
+from ._driver import Driver, now
+from ._errors import ConfigError, Error, LockLostError
+from ._proto import locks_pb2 as pb
+from ._session import Request, Session
+
+VERSION = "0.1.0"
+
+
+class Client:
+    """A client of a node: one session, on one connection, for any number of locks.
+
+    `endpoints` are tried in this order: `unix:PATH`, `HOST:PORT` or, with the certificates that MUTUA_CA, MUTUA_CERT
+    and MUTUA_KEY name, `https://HOST:PORT`. Without them the node of this host is used, as `mutua lock` does. Members
+    of the cluster that are not listed are learned from the node.
+
+    Threads and asyncio tasks may share a client; they exclude each other as two clients do. A process that forks needs
+    a client of its own.
+    """
+
+    def __init__(
+        self,
+        endpoints: str | Iterable[str] | None = None,
+        *,
+        ttl: float = 10.0,
+        owner: str | None = None,
+        cluster: str | None = None,
+        unreachable_after: float = 10.0,
+    ) -> None:
+        if not ttl > 0 or not unreachable_after > 0:
+            raise ConfigError("ttl and unreachable_after are seconds, greater than 0")
+        if endpoints is None:
+            endpoints = [_endpoint.default()]
+        elif isinstance(endpoints, str):
+            endpoints = [endpoints]
+        checked = [_endpoint.check(endpoint) for endpoint in endpoints]
+        if not checked:
+            raise ConfigError("no endpoint is given")
+        client = pb.Client(
+            owner=_user() if owner is None else owner,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            command=" ".join(sys.orig_argv),
+            version=VERSION,
+        )
+        make = partial(
+            Session, ttl=ttl, client=client, patience=unreachable_after, cluster=cluster
+        )
+        self._driver = Driver(checked, make)
+        self._driver.session.has_peers = len(checked) > 1
+        self._driver.wait_until_open(unreachable_after)
+
+    def lock(self, name: str | bytes) -> Lock:
+        """The lock of this name. Nothing is sent."""
+        return Lock(self, name)
+
+    def close(self) -> None:
+        """Closes the session: its locks are released."""
+        self._driver.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return str(os.geteuid())
+
+
+class Lock:
+    """A named lock. `with` and `async with` hold it for a block; the guard is the value after `as`."""
+
+    def __init__(
+        self, client: Client | Callable[[], Client], name: str | bytes, timeout: float | None = None
+    ) -> None:
+        self._client = client
+        self.name = name.encode() if isinstance(name, str) else bytes(name)
+        self._timeout = timeout
+        # The guards of the blocks that hold it: of one thread or task each.
+        self._guards: dict[object, Guard] = {}
+
+    def acquire(self, timeout: float | None = None) -> Guard:
+        """Waits until the lock is granted, at most `timeout` seconds; 0 does not wait.
+
+        Raises NotAcquiredError if it was not granted in time.
+        """
+        guard = Guard(self._driver(), self.name, timeout)
+        try:
+            return guard._outcome.result()
+        except BaseException:
+            guard.release()
+            raise
+
+    async def acquire_async(self, timeout: float | None = None) -> Guard:
+        """As `acquire`, for asyncio. Cancelling the task leaves the queue."""
+        driver = await asyncio.get_running_loop().run_in_executor(None, self._driver)
+        guard = Guard(driver, self.name, timeout)
+        try:
+            return await asyncio.wrap_future(guard._outcome)
+        except BaseException:
+            guard.release()
+            raise
+
+    def _driver(self) -> Driver:
+        client = self._client if isinstance(self._client, Client) else self._client()
+        return client._driver
+
+    def __enter__(self) -> Guard:
+        guard = self.acquire(self._timeout)
+        self._guards[threading.get_ident()] = guard
+        return guard
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._guards.pop(threading.get_ident())._leave(kind)
+
+    async def __aenter__(self) -> Guard:
+        guard = await self.acquire_async(self._timeout)
+        self._guards[asyncio.current_task()] = guard
+        return guard
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._guards.pop(asyncio.current_task())._leave(kind)
+
+
+class Guard:
+    """A lock that is held until `release`, or until it is lost.
+
+    The lock is lost when its lease expires because no node could be reached in time, or when it is broken by
+    `mutua break`. Send the fencing token with every write: the resource should refuse a smaller one than it has seen.
+    """
+
+    def __init__(self, driver: Driver, name: bytes, timeout: float | None) -> None:
+        self._driver = driver
+        self._outcome: Future[Guard] = Future()
+        self._lost = threading.Event()
+        self._reason: str | None = None
+        self._callbacks: list[Callable[[str], object]] = []
+        self._token = 0
+        self.name = name
+        if timeout is not None and not timeout >= 0:
+            raise ConfigError("a timeout is in seconds, 0 or greater")
+        with driver.mutex:
+            self._request: Request = driver.session.acquire(
+                now(), name, timeout, self._granted, self._failed, self._on_loss
+            )
+            driver.changed()
+
+    @property
+    def fencing_token(self) -> int:
+        """A number that is greater than that of every earlier guard of the same name."""
+        return self._token
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lock is lost. True a tenth of the lease before another client can hold it."""
+        return self._lost.is_set() or not self._driver.is_good()
+
+    @property
+    def lost_reason(self) -> str | None:
+        """Why the lock is lost; None while it is held."""
+        return self._reason
+
+    def check(self) -> None:
+        """Raises LockLostError if the lock is lost."""
+        if self.lost:
+            raise LockLostError(f"the lock is lost: {self._reason or 'its lease expires'}")
+
+    def on_lost(self, callback: Callable[[str], object]) -> None:
+        """Calls a function with the reason when the lock is lost, on a thread of the client.
+
+        At once if it is lost already. The function must not block.
+        """
+        with self._driver.mutex:
+            if self._reason is None:
+                self._callbacks.append(callback)
+                return
+        callback(self._reason)
+
+    def wait_lost(self, timeout: float | None = None) -> bool:
+        """Waits until the lock is lost; returns whether it is."""
+        return self._lost.wait(timeout)
+
+    async def wait_lost_async(self) -> str:
+        """Waits until the lock is lost; returns why."""
+        loop, lost = asyncio.get_running_loop(), asyncio.Event()
+        self.on_lost(lambda _: loop.call_soon_threadsafe(lost.set))
+        await lost.wait()
+        return self._reason or ""
+
+    def release(self) -> None:
+        """Releases the lock; again, it does nothing."""
+        with self._driver.mutex:
+            self._driver.session.release(now(), self._request)
+            self._callbacks.clear()
+            self._driver.changed()
+
+    def _leave(self, kind: type[BaseException] | None) -> None:
+        """The end of a block. A lost lock is an error, unless there is another one."""
+        try:
+            if kind is None:
+                self.check()
+        finally:
+            self.release()
+
+    def __enter__(self) -> Guard:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        _value: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self._leave(kind)
+
+    # Called by the session, under the mutex.
+
+    def _granted(self, token: int) -> None:
+        self._token = token
+        if self._outcome.set_running_or_notify_cancel():
+            self._outcome.set_result(self)
+
+    def _failed(self, error: Error) -> None:
+        if self._outcome.set_running_or_notify_cancel():
+            self._outcome.set_exception(error)
+
+    def _on_loss(self, why: str) -> None:
+        self._reason = why
+        self._lost.set()
+        for callback in self._callbacks:
+            # A thread of its own: the session goes on whatever the callback does.
+            threading.Thread(target=callback, args=(why,), daemon=True).start()
+
+
+_default: dict[int, Client] = {}
+_default_mutex = threading.Lock()
+
+
+def default_client() -> Client:
+    """The client of this process for the node of this host."""
+    with _default_mutex:
+        # A forked process has no threads of its parent, so it needs a session of its own.
+        client = _default.get(os.getpid())
+        if client is None or client._driver._ended:
+            client = Client()
+            _default.clear()
+            _default[os.getpid()] = client
+        return client
+
+
+def lock(name: str | bytes, timeout: float | None = None) -> Lock:
+    """The lock of this name at the node of this host, as `mutua lock` finds it.
+
+    `with mutua.lock("nightly") as guard:` and `async with` wait at most `timeout` seconds; 0 does not wait.
+    """
+    return Lock(default_client, name, timeout)

@@ -1,0 +1,185 @@
+"""The driver of a session: it connects, sends and receives, and keeps time, on threads of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import grpc
+
+from . import _endpoint
+from ._errors import ConfigError, Error, UnreachableError
+from ._proto import locks_pb2 as pb
+from ._session import NEVER, Session
+
+#: The pause between attempts to connect, in seconds.
+_RECONNECT_AFTER = 0.05
+#: Timers are checked at least this often: clocks may stand still while the machine sleeps.
+_LONGEST_SLEEP = 1.0
+
+
+def now() -> float:
+    """A clock that counts suspend, as leases do."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Driver:
+    """A session on one stream at a time. All of its state is guarded by `mutex`."""
+
+    def __init__(self, endpoints: list[str], make: Callable[..., Session]) -> None:
+        self.mutex = threading.RLock()
+        self._changed = threading.Condition(self.mutex)
+        self._endpoints = endpoints
+        self._preferred: list[str] = []
+        self._next = 0
+        self._outgoing: queue.SimpleQueue[pb.SessionRequest | None] | None = None
+        self._stream: grpc.Call | None = None
+        self._ended = False
+        self.session = make(send_now=self._send, now=now())
+        self._opened = threading.Event()
+        self._failure: Error | None = None
+        for target in (self._serve, self._keep_time):
+            threading.Thread(target=target, name="mutua", daemon=True).start()
+
+    def wait_until_open(self, limit: float) -> None:
+        """Waits for the first session; raises why there is none."""
+        if not self._opened.wait(limit):
+            self.close()
+            raise self._failure or UnreachableError("no node answers")
+        if self._failure is not None:
+            self.close()
+            raise self._failure
+
+    def changed(self) -> None:
+        """To be called under the mutex after each change of the session."""
+        self._changed.notify_all()
+
+    def close(self) -> None:
+        """Closes the session: its locks are released."""
+        with self.mutex:
+            self.session.close()
+            self.changed()
+
+    def is_good(self) -> bool:
+        """Whether locks that were granted count as held now."""
+        return now() < self.session.good_until()
+
+    def _send(self, request: pb.SessionRequest) -> None:
+        if self._outgoing is not None:
+            self._outgoing.put(request)
+
+    def _keep_time(self) -> None:
+        with self.mutex:
+            while not self._ended:
+                wake_at = self.session.wake_at()
+                wait = _LONGEST_SLEEP if wake_at == NEVER else wake_at - now()
+                if wait > 0:
+                    self._changed.wait(min(wait, _LONGEST_SLEEP))
+                if self.session.tick(now()) and self._stream is not None:
+                    # The node does not answer: its stream ends, and another member is tried.
+                    self._stream.cancel()
+
+    def _serve(self) -> None:
+        try:
+            while True:
+                endpoint = self._choose()
+                why = self._attach(endpoint)
+                with self.mutex:
+                    self._outgoing = self._stream = None
+                    self.session.broken(now(), why)
+                    if not self._preferred:
+                        self._next += 1
+                    self.changed()
+                    if self.session.closing:
+                        return
+                    if not self._opened.is_set() and self._next >= len(self._endpoints):
+                        # The first session: every endpoint was tried once.
+                        self._failure = self._failure or UnreachableError(why)
+                        self._opened.set()
+                        return
+                    while self._is_idle():
+                        self._changed.wait()
+                    if self.session.closing and not self.session.is_busy():
+                        return
+                time.sleep(_RECONNECT_AFTER)
+        finally:
+            with self.mutex:
+                self._ended = True
+                self.session.end(now())
+                self.changed()
+
+    def _is_idle(self) -> bool:
+        """Whether there is nothing to connect for."""
+        needed = self.session.is_busy() or self.session.closing
+        return self._opened.is_set() and not needed
+
+    def _choose(self) -> str:
+        with self.mutex:
+            if self._preferred:
+                return self._preferred.pop(0)
+            return self._endpoints[self._next % len(self._endpoints)]
+
+    def _attach(self, endpoint: str) -> str:
+        """Serves the session at an endpoint until the stream ends; returns why it has ended."""
+        try:
+            channel = _endpoint.channel(endpoint)
+        except ConfigError as error:
+            self._failure = error
+            return str(error)
+        try:
+            try:
+                grpc.channel_ready_future(channel).result(timeout=_endpoint.CONNECT_LIMIT)
+            except grpc.FutureTimeoutError:
+                return f"{endpoint} does not answer"
+            return self._read(channel)
+        except grpc.RpcError as error:
+            return f"{endpoint}: {error.details()}"
+        finally:
+            channel.close()
+
+    def _read(self, channel: grpc.Channel) -> str:
+        outgoing: queue.SimpleQueue[pb.SessionRequest | None] = queue.SimpleQueue()
+        attach = channel.stream_stream(
+            "/mutua.v1.Locks/Attach",
+            request_serializer=pb.SessionRequest.SerializeToString,
+            response_deserializer=pb.SessionReply.FromString,
+        )
+        with self.mutex:
+            self._outgoing = outgoing
+            self.session.attach(now())
+            self._stream = replies = attach(_requests(outgoing))
+            self.changed()
+        try:
+            for reply in replies:
+                with self.mutex:
+                    why = self.session.received(now(), reply) or self._follow(reply)
+                    self.changed()
+                    if why:
+                        return why
+                    if reply.HasField("opened"):
+                        self._failure = None
+                        self._opened.set()
+            return "the node closed the connection"
+        finally:
+            outgoing.put(None)
+            replies.cancel()
+
+    def _follow(self, reply: pb.SessionReply) -> str | None:
+        """Where the session goes on when its node is lost."""
+        if reply.HasField("peers"):
+            known = [_endpoint.check(one) for one in reply.peers.endpoints]
+            self._endpoints += [one for one in known if one not in self._endpoints]
+            self.session.has_peers = len(self._endpoints) > 1
+        if reply.HasField("moved"):
+            self._preferred = [_endpoint.check(one) for one in reply.moved.endpoints]
+            return f"{reply.moved.node} serves the session"
+        return None
+
+
+def _requests(
+    outgoing: queue.SimpleQueue[pb.SessionRequest | None],
+) -> Iterator[pb.SessionRequest]:
+    while (request := outgoing.get()) is not None:
+        yield request

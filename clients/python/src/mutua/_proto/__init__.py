@@ -1,0 +1,1 @@
+"""The messages of `mutua.v1`, as `generate` makes them."""

@@ -1,0 +1,80 @@
+"""Nodes as processes of their own, in a directory of the test."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+MUTUA = os.environ.get("MUTUA", "mutua")
+
+
+def wait_for(what: str, holds: Callable[[], bool]) -> None:
+    """Waits until a condition holds, for half a minute at most."""
+    deadline = time.monotonic() + 30
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"timed out waiting for {what}")
+        time.sleep(0.01)
+
+
+class Cluster:
+    """So many nodes, which grant when this has been made."""
+
+    def __init__(self, count: int) -> None:
+        self._directory = tempfile.TemporaryDirectory()
+        self.path = Path(self._directory.name)
+        names = "abc"[:count]
+        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in names]
+        members = "".join(
+            f'[[members]]\nname = "{name}"\naddress = "127.0.0.1:{one.getsockname()[1]}"\n'
+            for name, one in zip(names, sockets, strict=True)
+        )
+        for one in sockets:
+            one.close()
+        self.processes: list[subprocess.Popen[bytes] | None] = []
+        for name in names:
+            head = f'cluster = "test"\nnode = "{name}"\ndata = "{name}"\n'
+            (self.path / f"{name}.toml").write_text(head + members)
+            self.processes.append(None)
+        for index in range(count):
+            self.run(index)
+        wait_for("the nodes to grant", lambda: all(map(self._grants, range(count))))
+
+    def config(self, index: int) -> Path:
+        return self.path / f"{'abc'[index]}.toml"
+
+    def endpoint(self, index: int) -> str:
+        return f"unix:{self.path / 'abc'[index] / 'locks.sock'}"
+
+    def run(self, index: int) -> None:
+        command = [MUTUA, "node", "--quiet", "--config", str(self.config(index))]
+        self.processes[index] = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+    def _grants(self, index: int) -> bool:
+        listed = self.mutua("ls", index)
+        return listed.returncode == 0 and "suspended" not in listed.stderr
+
+    def mutua(self, command: str, index: int, *rest: str) -> subprocess.CompletedProcess[str]:
+        words = [MUTUA, command, "--endpoint", self.endpoint(index), *rest]
+        return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+    def is_free(self, index: int, name: str) -> bool:
+        """Whether `mutua lock -n` gets the lock."""
+        return self.mutua("lock", index, "-n", name, "--", "true").returncode == 0
+
+    def kill(self, index: int) -> None:
+        process = self.processes[index]
+        if process is not None:
+            process.kill()
+            process.wait()
+            self.processes[index] = None
+
+    def close(self) -> None:
+        for index in range(len(self.processes)):
+            self.kill(index)
+        self._directory.cleanup()

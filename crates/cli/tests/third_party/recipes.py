@@ -1,0 +1,275 @@
+"""Unmodified clients of etcd whose locks and elections are built from keys, against nodes of ours.
+
+    recipes.py [--full] MUTUA    with the packages of requirements-recipes.txt installed
+
+Every client runs as a process that prints a line when it holds the lock. A client that is not
+installed is named. Nothing is asserted about how long anything takes: every wait is for an event, and
+a watchdog ends a run that hangs. With --full every pair of clients is tried at every cluster.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MUTUA = os.path.abspath(sys.argv[-1])
+FULL = "--full" in sys.argv
+NODE_MODULES = os.environ.get("THIRD_PARTY_NODE_MODULES", "")
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Cluster:
+    """Nodes that serve clients on TCP."""
+
+    def __init__(self, size):
+        self.place = tempfile.TemporaryDirectory()
+        names = [chr(ord("a") + index) for index in range(size)]
+        members = "".join(
+            '[[members]]\nname = "%s"\naddress = "127.0.0.1:%d"\n' % (name, free_port())
+            for name in names
+        )
+        self.endpoints, self.nodes = [], []
+        for name in names:
+            directory = os.path.join(self.place.name, name)
+            os.mkdir(directory)
+            config = os.path.join(directory, "mutua.toml")
+            with open(config, "w") as file:
+                file.write('cluster = "recipes"\nnode = "%s"\ndata = "data"\n%s' % (name, members))
+            endpoint = "127.0.0.1:%d" % free_port()
+            command = [MUTUA, "node", "--quiet", "--config", config, "--listen", endpoint]
+            self.nodes.append(subprocess.Popen(command))
+            self.endpoints.append(endpoint)
+        for index in range(size):
+            self.until(lambda: self.show("ready", index) is not None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for node in self.nodes:
+            node.kill()
+            node.wait()
+        self.place.cleanup()
+
+    def show(self, name, index=0):
+        command = [MUTUA, "show", "--json", "--endpoint", self.endpoints[index], name]
+        shown = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        return json.loads(shown.stdout) if shown.returncode == 0 else None
+
+    def until(self, is_so):
+        while not is_so():
+            time.sleep(0.05)
+
+    def until_waiting(self, name):
+        self.until(lambda: (self.show(name) or {}).get("waiting"))
+
+
+class Holder:
+    """A process that holds a lock."""
+
+    def __init__(self, command, name, release=None, environment=None):
+        self.name, self.release_by = name, release
+        pipe = subprocess.PIPE
+        environment = {**os.environ, **(environment or {})}
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
+        self.lines, self.held = [], threading.Event()
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.append(line.strip())
+            self.held.set()
+
+    def until_held(self):
+        self.held.wait()
+        return self
+
+    def release(self):
+        if self.release_by is None:
+            self.process.stdin.close()
+        else:
+            self.process.send_signal(self.release_by)
+        code = self.process.wait()
+        assert code == 0, "%s ended with %d" % (self.name, code)
+
+    def crash(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def mutua(endpoints, name):
+    command = [MUTUA, "lock", "--endpoint", endpoints[0], "--ttl", "3s", name, "--"]
+    return Holder(command + ["sh", "-c", "echo held; cat >/dev/null"], "mutua lock")
+
+
+def etcdctl(endpoints, name):
+    command = ["etcdctl", "--endpoints", ",".join(endpoints), "lock", "--ttl", "3", name, "--"]
+    script = ["sh", "-c", "echo held $ETCD_LOCK_REV; cat <&3 >/dev/null"]
+    # It gives its command no standard input.
+    shell = ["sh", "-c", 'exec 3<&0; exec "$@"', "sh"]
+    return Holder(shell + command + script, "etcdctl lock", environment={"ETCDCTL_API": "3"})
+
+
+def python(client):
+    def start(endpoints, name):
+        command = [sys.executable, os.path.join(HERE, "hold.py"), client, endpoints[0], name]
+        return Holder(command, "Python " + client)
+
+    return start
+
+
+def npm(kind):
+    def start(endpoints, name, value=""):
+        command = ["node", os.path.join(HERE, "hold.cjs"), kind, name, value, *endpoints]
+        environment = {"NODE_PATH": NODE_MODULES}
+        return Holder(command, "npm etcd3 " + kind, environment=environment)
+
+    return start
+
+
+def clients():
+    """The clients that are installed, and whether they wait in a queue."""
+    known = {"mutua": (mutua, True)}
+    if shutil.which("etcdctl"):
+        known["etcdctl"] = (etcdctl, True)
+    else:
+        print("LEFT OUT: etcdctl is not installed (Debian: etcd-client)")
+    known["etcd3"] = (python("etcd3"), True)
+    known["aetcd"] = (python("aetcd"), True)
+    if shutil.which("node") and os.path.isdir(os.path.join(NODE_MODULES, "etcd3")):
+        known["npm"] = (npm("lock"), False)
+    else:
+        print("LEFT OUT: node, or the npm package etcd3, is not installed")
+    return known
+
+
+def hand_over(cluster, first, second, name):
+    """The second client waits until the first releases the lock; the first one then waits."""
+    (start, _), (follow, queues) = first, second
+    endpoints = cluster.endpoints
+    holder = start(endpoints, name).until_held()
+    waiter = follow(endpoints[1:] + endpoints[:1], name)
+    if queues:
+        cluster.until_waiting(name)
+    assert not waiter.held.is_set(), "two clients hold the lock"
+    holder.release()
+    waiter.until_held()
+    shown = cluster.show(name)
+    assert shown is None or shown["holder"], shown
+    waiter.release()
+
+
+def expire(cluster, first, second, name):
+    """The lock of a client that has crashed expires."""
+    holder = first[0](cluster.endpoints, name).until_held()
+    waiter = second[0](cluster.endpoints, name)
+    if second[1]:
+        cluster.until_waiting(name)
+    holder.crash()
+    waiter.until_held().release()
+
+
+def cancel(cluster, first, second, name):
+    """A waiter that gives up does not hold up the next one."""
+    holder = first[0](cluster.endpoints, name).until_held()
+    waiter = second[0](cluster.endpoints, name)
+    if second[1]:
+        cluster.until_waiting(name)
+    waiter.crash()
+    holder.release()
+    mutua(cluster.endpoints, name).until_held().release()
+
+
+def lose_a_member(cluster, first, second, name):
+    """A member that serves neither client is killed while one waits for the other."""
+    endpoints = cluster.endpoints[:2]
+    holder = first[0](endpoints[:1], name).until_held()
+    waiter = second[0](endpoints[1:], name)
+    if second[1]:
+        cluster.until_waiting(name)
+    cluster.nodes[2].kill()
+    cluster.nodes[2].wait()
+    holder.release()
+    waiter.until_held().release()
+
+
+def elect_with_etcdctl(cluster):
+    """The second candidate leads after the first; an observer sees both values."""
+    every = ",".join(cluster.endpoints)
+    command = ["etcdctl", "--endpoints", every, "elect"]
+    old = {"ETCDCTL_API": "3"}
+    observer = Holder(command + ["-l", "ctl"], "etcdctl elect -l", environment=old)
+    start = lambda value: Holder(command + ["ctl", value], "etcdctl elect", environment=old)
+    first = start("one").until_held()
+    second = start("two")
+    cluster.until_waiting("ctl")
+    assert not second.held.is_set(), "two leaders"
+    cluster.until(lambda: "one" in observer.lines)
+    first.process.send_signal(signal.SIGINT)
+    second.until_held()
+    cluster.until(lambda: "two" in observer.lines)
+    for process in (first, second, observer):
+        process.crash()
+
+
+def elect_with_npm(cluster):
+    first = npm("elect")(cluster.endpoints, "n", "one").until_held()
+    second = npm("elect")(cluster.endpoints, "n", "two")
+    cluster.until_waiting("election/n")
+    assert not second.held.is_set(), "two leaders"
+    first.release()
+    second.until_held().release()
+
+
+def run(story, *arguments):
+    timer = threading.Timer(120, lambda: (print("HANGS: " + story, flush=True), os._exit(1)))
+    timer.start()
+    arguments[0](*arguments[1:])
+    timer.cancel()
+    print("ok  " + story, flush=True)
+
+
+def stories(cluster, known, size):
+    names = list(known)
+    others = [name for name in names if name != "mutua"]
+    pairs = [("mutua", name) for name in others] + [(name, "mutua") for name in others]
+    pairs += [(name, name) for name in others]
+    if FULL:
+        pairs = [(first, second) for first in names for second in names]
+    for first, second in pairs:
+        what = "%s, then %s, %d nodes" % (first, second, size)
+        name = "%s-%s" % (first, second)
+        run("hand over: " + what, hand_over, cluster, known[first], known[second], "h-" + name)
+        if FULL or first == second:
+            run("expiry: " + what, expire, cluster, known[first], known[second], "e-" + name)
+            run("cancel: " + what, cancel, cluster, known[first], known[second], "c-" + name)
+    if "etcdctl" in known:
+        run("elect with etcdctl, %d nodes" % size, elect_with_etcdctl, cluster)
+    if "npm" in known:
+        run("elect with npm, %d nodes" % size, elect_with_npm, cluster)
+
+
+def main():
+    known = clients()
+    for size in (1, 3):
+        with Cluster(size) as cluster:
+            stories(cluster, known, size)
+            if size == 3:
+                names = [name for name in known if name != "mutua"]
+                pair = (known[names[0]], known[names[-1] if FULL else names[0]])
+                run("a member is killed", lose_a_member, cluster, *pair, "k")
+
+
+main()

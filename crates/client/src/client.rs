@@ -1,0 +1,188 @@
+//! Locks of a node for programs that are not members of its cluster.
+
+pub mod blocking;
+mod connection;
+mod error;
+mod lock;
+mod run;
+mod shared;
+mod state;
+
+pub use error::{AcquireError, Holder, Lost};
+pub use lock::{Guard, Lock};
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use shared::Shared;
+use state::{Name, Settings, State};
+
+use connection::Connection;
+
+use crate::{CallError, ConnectError, Kind, Scope, normal, proto::v1};
+
+/// The lease unless [`Options::lease`] is set: as `mutua lock` has it.
+const LEASE: Duration = Duration::from_secs(10);
+/// How long requests wait for a node unless [`Options::unreachable_after`] is set.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A client of a node: one session, on one connection, for any number of locks.
+///
+/// A clone is the same session. The session is closed when all clones, locks and guards of it are
+/// dropped.
+#[derive(Clone)]
+pub struct Client(Arc<Session>);
+
+/// A session; closed when the last handle is dropped.
+struct Session {
+    shared: Arc<Shared>,
+    scope: Scope,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("scope", &self.0.scope).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Connects to a node with the default [`Options`]. The endpoint is `unix:PATH`, `HOST:PORT`
+    /// or, with the certificates that `MUTUA_CA`, `MUTUA_CERT` and `MUTUA_KEY` name,
+    /// `https://HOST:PORT`.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConnectError`].
+    pub async fn connect(endpoint: impl Into<String>) -> Result<Self, ConnectError> {
+        Options::new([endpoint]).connect().await
+    }
+
+    /// The lock of this name. Nothing is sent.
+    pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
+        Lock::new(Arc::clone(&self.0), Name::from(name.as_ref()))
+    }
+
+    /// The clients that the locks of this session exclude.
+    pub fn scope(&self) -> &Scope {
+        &self.0.scope
+    }
+}
+
+/// How a [`Client`] connects, and how others see it.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # async fn example() -> Result<(), mutua_client::ConnectError> {
+/// let client = mutua_client::Options::new(["10.0.0.1:2380", "10.0.0.2:2380"])
+///     .cluster("shop")
+///     .owner("nightly-report")
+///     .lease(Duration::from_secs(5))
+///     .connect()
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    endpoints: Vec<String>,
+    settings: Settings,
+}
+
+impl Options {
+    /// Options with these endpoints, which are tried in this order. Members of the cluster that
+    /// are not listed are learned from the node.
+    pub fn new<T: Into<String>>(endpoints: impl IntoIterator<Item = T>) -> Self {
+        let arguments = std::env::args_os();
+        let words: Vec<_> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+        let command = words.join(" ");
+        let client = v1::Client {
+            owner: std::env::var("USER").unwrap_or_default(),
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            pid: std::process::id(),
+            command,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Default::default()
+        };
+        let settings = Settings { ttl: LEASE, client, patience: PATIENCE, cluster: None };
+        Self { endpoints: endpoints.into_iter().map(Into::into).collect(), settings }
+    }
+
+    /// The lease, 10 s by default: locks expire this long after the last renewal. A node may grant
+    /// a shorter one.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.settings.ttl = lease;
+        self
+    }
+
+    /// The owner that `mutua ls` shows; the user's name by default.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.settings.client.owner = owner.into();
+        self
+    }
+
+    /// Requests fail with [`AcquireError::Unreachable`] after this long without a node; 10 s by
+    /// default.
+    #[must_use]
+    pub fn unreachable_after(mut self, patience: Duration) -> Self {
+        self.settings.patience = patience;
+        self
+    }
+
+    /// Refuses nodes that are not members of the cluster of this name.
+    #[must_use]
+    pub fn cluster(mut self, name: impl Into<String>) -> Self {
+        self.settings.cluster = Some(name.into());
+        self
+    }
+
+    /// Connects to the first endpoint at which a node answers. A task on the present runtime keeps
+    /// the session from then on.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Unreachable`] if no node answers, [`ConnectError::Invalid`] if an endpoint
+    /// is invalid or its server is not a node of the required cluster.
+    pub async fn connect(self) -> Result<Client, ConnectError> {
+        let endpoints: Vec<_> =
+            self.endpoints.iter().map(|endpoint| normal(endpoint)).collect::<Result<_, _>>()?;
+        let mut failed = ConnectError::Invalid("no endpoint is given".to_owned());
+        for (index, endpoint) in endpoints.iter().enumerate() {
+            match self.try_endpoint(endpoint).await {
+                Ok((connection, scope)) => {
+                    let mut others = endpoints.clone();
+                    let first = others.remove(index);
+                    let state = State::new(crate::now(), self.settings, others);
+                    let shared = Arc::new(Shared::new(state));
+                    tokio::spawn(run::run(Arc::clone(&shared), first, connection));
+                    return Ok(Client(Arc::new(Session { shared, scope })));
+                }
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    async fn try_endpoint(&self, endpoint: &str) -> Result<(Connection, Scope), ConnectError> {
+        let connection = connection::open(endpoint).await?;
+        let about = connection.about().await.map_err(|error| match error {
+            CallError::Connect(error) => error,
+            error => ConnectError::Unreachable(format!("{endpoint}: {error}")),
+        })?;
+        let wanted = self.settings.cluster.as_deref();
+        if about.kind != Kind::Mutua {
+            return Err(ConnectError::Invalid(format!("{endpoint} is not a node of Mutua")));
+        }
+        if wanted.is_some() && about.scope.cluster() != wanted {
+            let (scope, wanted) = (&about.scope, wanted.unwrap_or_default());
+            let text = format!("{endpoint} serves {scope}, not cluster {wanted}");
+            return Err(ConnectError::Invalid(text));
+        }
+        Ok((connection, about.scope))
+    }
+}

@@ -1,0 +1,195 @@
+//! Repairs in the comparison: messages and time of the repair after one crash, by size.
+
+use mutua_algorithms::{About, Kind, NodeId, Setup, StartError, registry, repairs::ElectionName};
+use mutua_simulator::{
+    ChosenCrash, Detector, Distribution, Network, Outage, Plan, RepairPlan, RepairReport, Victim,
+    Workload, simulate_repaired,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    elections::LARGEST,
+    grid::Effort,
+    results::{Measured, OnEvents, Task},
+};
+use crate::size;
+
+/// The repair of one system after the crash of one process.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct RepairCell {
+    /// The algorithm.
+    pub algorithm: String,
+    /// How many processes contend.
+    pub nodes: u32,
+    /// The algorithm's own repair where that suffices; else a view change.
+    pub special: bool,
+}
+
+/// The figures of a repair.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct RepairFigures {
+    /// Messages of the election.
+    pub election: Option<u64>,
+    /// Other messages of the repair.
+    pub repair: Option<u64>,
+    /// From the first report of the crash until the last survivor went on, in latencies.
+    pub time: Option<f64>,
+    /// Requests of survivors that were never granted.
+    pub lost: u64,
+    /// The violations, in words.
+    pub violations: Vec<String>,
+    /// How many events the run had.
+    pub events: u64,
+    /// Why it was not measured, if it was not.
+    pub refused: Option<String>,
+}
+
+/// A repair with its figures.
+pub type RepairRow = Measured<RepairCell, RepairFigures>;
+
+/// The latency of messages and the hold time.
+const LATENCY: u64 = 1_000_000;
+/// When the process crashes.
+const CRASH: u64 = 50 * LATENCY;
+/// Reports come so long after the crash.
+const DETECTION: u64 = 5 * LATENCY;
+/// Few entries are enough to see that the survivors go on.
+const ENTRIES: u64 = 10;
+
+/// All repairs of the comparison.
+pub(super) fn cells(mutexes: &[&'static About], sizes: &[u32]) -> Vec<RepairCell> {
+    let mut cells = Vec::new();
+    for about in mutexes.iter().filter(|about| about.kind == Kind::Mutex && !about.control) {
+        for &nodes in sizes.iter().filter(|nodes| (3..=LARGEST).contains(*nodes)) {
+            let algorithm = || about.name.to_owned();
+            cells.extend([false, true].map(|special| RepairCell {
+                algorithm: algorithm(),
+                nodes,
+                special,
+            }));
+        }
+    }
+    cells
+}
+
+impl Task for RepairCell {
+    type Figures = RepairFigures;
+
+    fn measure(&self, effort: &Effort, at_once: usize, watch: &OnEvents<'_>) -> RepairFigures {
+        match self.simulate(effort, at_once) {
+            Ok(report) => {
+                watch(report.report.events);
+                RepairFigures::of(&report)
+            }
+            Err(why) => RepairFigures { refused: Some(why), ..RepairFigures::default() },
+        }
+    }
+
+    fn title(&self) -> String {
+        format!("repair of {} of {}", self.algorithm, self.nodes)
+    }
+}
+
+impl RepairCell {
+    /// `generic` or `special`.
+    pub fn kind(&self) -> &'static str {
+        if self.special { "special" } else { "generic" }
+    }
+
+    fn simulate(&self, effort: &Effort, at_once: usize) -> Result<RepairReport, String> {
+        let unknown = || "unknown algorithm".to_owned();
+        let about = registry::about(&self.algorithm).ok_or_else(unknown)?;
+        let plan = self.plan(about, effort);
+        size::check(about, &plan.plan.setup, at_once).map_err(|error| error.to_string())?;
+        let report = simulate_repaired(about.name, &plan, None).ok_or_else(unknown)?;
+        report.map_err(|error: StartError| error.to_string())
+    }
+
+    /// One process in the middle crashes; of a coordinator and its clients, the coordinator.
+    fn plan(&self, about: &About, effort: &Effort) -> RepairPlan {
+        let mut network = Network::new(Distribution::Constant(LATENCY));
+        let mut chosen = Vec::new();
+        if about.options.iter().any(|option| option.key == "coordinator") {
+            chosen.push(ChosenCrash { victim: Victim::Coordinator, from: CRASH, until: None });
+        } else {
+            let node = NodeId(self.nodes / 2);
+            network.outages.push(Outage { node, from: CRASH, until: None });
+        }
+        let hold = Distribution::Constant(LATENCY);
+        let workload = Workload::light(self.nodes, LATENCY as f64, hold);
+        let mut plan = Plan::new(Setup::new(self.nodes), network, workload, ENTRIES);
+        plan.warm_up = Some(0);
+        plan.seed = effort.seed;
+        plan.max_events = effort.max_events;
+        RepairPlan {
+            plan,
+            election: ElectionName::ChangRoberts,
+            special: self.special,
+            chosen,
+            detector: Detector::Perfect(Distribution::Constant(DETECTION)),
+            transmission: None,
+            handling: None,
+        }
+    }
+}
+
+impl RepairFigures {
+    fn of(report: &RepairReport) -> Self {
+        let sent = |purpose| report.messages_by_purpose.get(purpose).map_or(0, total);
+        let total_of = |purpose| report.repairs.first().map(|_| sent(purpose));
+        let words =
+            |one: &mutua_simulator::Violation| format!("{}: {}", one.property.name(), one.what);
+        Self {
+            election: total_of("election"),
+            repair: total_of("repair"),
+            time: report.repairs.first().map(|repaired| {
+                (repaired.resumed_at - repaired.suspended_at) as f64 / LATENCY as f64
+            }),
+            lost: report.requests_lost,
+            violations: report.report.violations.iter().map(words).collect(),
+            events: report.report.events,
+            refused: None,
+        }
+    }
+
+    /// All messages of the repair.
+    pub fn messages(&self) -> Option<u64> {
+        Some(self.election? + self.repair?)
+    }
+}
+
+fn total(kinds: &std::collections::BTreeMap<&'static str, u64>) -> u64 {
+    kinds.values().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(algorithm: &str, nodes: u32, special: bool) -> RepairFigures {
+        let cell = RepairCell { algorithm: algorithm.to_owned(), nodes, special };
+        let figures = cell.measure(&Effort::default(), 1, &|_| ());
+        assert!(figures.refused.is_none() && figures.violations.is_empty(), "{figures:?}");
+        assert_eq!(figures.lost, 0, "{algorithm}");
+        figures
+    }
+
+    #[test]
+    fn a_view_change_costs_messages_in_proportion_to_the_survivors() {
+        for nodes in [10, 40] {
+            let survivors = u64::from(nodes) - 1;
+            let figures = figures("naimi-trehel", nodes, false);
+            assert_eq!(figures.repair, Some(2 * (survivors - 1)), "{nodes}");
+            let election = figures.election.expect("an election");
+            assert!(election <= 3 * survivors, "{nodes}: {election}");
+        }
+    }
+
+    #[test]
+    fn a_special_repair_costs_none_or_the_square_root() {
+        assert_eq!(figures("ricart-agrawala", 25, true).messages(), Some(0));
+        // K is 2 sqrt(N) - 1 on a grid; the process that takes over may be one that requests.
+        let messages = figures("maekawa", 100, true).messages().expect("a takeover");
+        assert!((17..=18).contains(&messages), "{messages}");
+    }
+}
