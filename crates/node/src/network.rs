@@ -103,7 +103,6 @@ pub(crate) async fn dial(driver: Arc<Driver>, transport: Transport, peer: Member
                 // Another process has run as this member since this one started.
                 return driver.outdated(known);
             }
-            Err(Ended::Refused(HelloRefused::Removed)) => return driver.removed(),
             Err(Ended::Refused(why)) => {
                 driver.call(|core, now| core.protocol.refused(now, peer, &why));
                 // The protocol logs a conflict.

@@ -43,7 +43,12 @@ impl Cluster {
     }
 
     async fn join(&mut self, index: usize, role: Option<Role>) -> u64 {
-        let token = Some(self.node(0).handle().invite().expect("a token"));
+        self.join_at(0, index, role).await
+    }
+
+    /// A member joins at this one.
+    async fn join_at(&mut self, at: usize, index: usize, role: Option<Role>) -> u64 {
+        let token = Some(self.node(at).handle().invite().expect("a token"));
         let config = self.alone(index);
         let join = Join { token, role, ..Join::default() };
         let id = mutua_node::join(&config, join).await.expect("joined");
@@ -158,6 +163,49 @@ async fn a_follower_becomes_a_witness_and_a_follower_again() {
     acquire(cluster.node(2), "x").await;
     let last = handle.set_role("n2", Role::Follower).await;
     assert!(matches!(last, Err(MembershipError::SameRole { .. })), "{last:?}");
+}
+
+#[tokio::test]
+async fn a_follower_that_was_a_witness_becomes_a_voter_and_another_voter_is_lost() {
+    let mut cluster = Cluster::start(2, 3).await;
+    cluster.join(2, Some(Role::Follower)).await;
+    let handle = cluster.node(1).handle();
+    for (role, name) in
+        [(Role::Witness, "witness"), (Role::Follower, "follower"), (Role::Voter, "voter")]
+    {
+        handle.set_role("n2", role).await.expect("decided");
+        cluster.wait_for(0, "n2", name).await;
+    }
+    acquire(cluster.node(2), "x").await;
+    cluster.nodes[1].take().expect("it runs").stop().await;
+    acquire(cluster.node(2), "x").await;
+    acquire(cluster.node(0), "x").await;
+}
+
+#[tokio::test]
+async fn of_two_voters_the_first_leaves_and_a_third_joins_the_other() {
+    of_two_voters_leaves(0).await;
+}
+
+#[tokio::test]
+async fn of_two_voters_the_second_leaves_and_a_third_joins_the_other() {
+    of_two_voters_leaves(1).await;
+}
+
+async fn of_two_voters_leaves(leaves: usize) {
+    let mut cluster = Cluster::start(2, 3).await;
+    let (stays, names) = (1 - leaves, ["n0", "n1"]);
+    cluster.node(stays).handle().remove_member(names[leaves]).await.expect("decided");
+    cluster.wait_for_members(stays, &[names[stays]]).await;
+    while !cluster.node(leaves).handle().has_left() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    cluster.nodes[leaves].take().expect("it ran").stop().await;
+    acquire(cluster.node(stays), "x").await;
+    cluster.join_at(stays, 2, None).await;
+    cluster.wait_for(stays, "n2", "voter").await;
+    acquire(cluster.node(2), "x").await;
+    acquire(cluster.node(stays), "x").await;
 }
 
 #[tokio::test]

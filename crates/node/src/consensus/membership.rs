@@ -207,7 +207,15 @@ impl Consensus {
             let out = core.protocol.view_layer().is_some_and(|layer| layer.view().is_none());
             out && !core.protocol.sees_majority(now)
         });
-        if !alone || watch.asked.is_some_and(|last| last.elapsed() < ASK_AGAIN) {
+        if alone {
+            self.ask_whether_removed(driver, watch);
+        }
+    }
+
+    /// Asks the others whether this member was removed, and they need its vote no longer. Links are
+    /// refused earlier than that.
+    fn ask_whether_removed(&self, driver: &Arc<Driver>, watch: &mut Watch) {
+        if watch.asked.is_some_and(|last| last.elapsed() < ASK_AGAIN) {
             return;
         }
         watch.asked = Some(Instant::now());
@@ -443,6 +451,9 @@ impl Consensus {
                 self.note_left().map_err(NotStarted::Identity)?;
                 driver.stop("this member has left the cluster");
             }
+        } else if out && begun {
+            // The others may have let it vote no longer without a word to it.
+            self.ask_whether_removed(driver, watch);
         }
         Ok(true)
     }

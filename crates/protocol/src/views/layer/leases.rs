@@ -20,6 +20,8 @@ impl ViewLayer {
         };
         let mut voters = self.directory().voters();
         voters.extend(self.view.iter().flat_map(|view| view.voters.iter().copied()));
+        // A voter that is removed may lead until the view without it has begun, and decides that.
+        voters.extend(self.state.views().flat_map(|view| view.voters.iter().copied()));
         for voter in voters {
             self.send(voter, Message::Ask(ask.clone()));
         }
