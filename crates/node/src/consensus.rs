@@ -490,12 +490,23 @@ impl Consensus {
         }
         self.hang_up_on_former(driver);
         let Some(engine) = self.engine() else { return Ok(()) };
-        let seen: Vec<_> = driver.call(|core, now| core.protocol.sees(now).collect());
-        engine.sees(&seen.into_iter().map(|member| VoterId(member.0)).collect());
+        engine.sees(&self.seen(driver));
         if engine.status().leads {
             self.look_at_voters(driver, &engine);
         }
         Ok(())
+    }
+
+    /// The voters that something has arrived from lately. A former member has no link any more, and
+    /// may be needed to let it vote no longer: without it nobody would stand for election.
+    fn seen(&self, driver: &Arc<Driver>) -> BTreeSet<VoterId> {
+        let seen: Vec<_> = driver.call(|core, now| {
+            let linked = core.protocol.linked();
+            let unlinked = |id: &MemberId| linked.iter().all(|(_, one)| one != id);
+            let former = core.protocol.directory().into_iter().flat_map(|one| one.former());
+            core.protocol.sees(now).chain(former.filter(unlinked)).collect()
+        });
+        seen.into_iter().map(|member| VoterId(member.0)).collect()
     }
 
     /// Keeps on disk that the log has begun, and the members as they are known now.

@@ -170,7 +170,8 @@ impl Protocol {
             return Err(Rejected::Plan);
         }
         let (from, to) = (hello.from, hello.to);
-        if self.was_removed(from) {
+        // While a view that names it is remembered, its words end that view.
+        if self.was_removed(from) && !self.has_link(from) {
             return Err(Rejected::Removed);
         }
         if to != *me || from == *me || !self.has_link(from) {

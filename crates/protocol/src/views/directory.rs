@@ -260,6 +260,11 @@ impl Directory {
         self.places.contains_key(&id) && !self.entries.contains_key(&id)
     }
 
+    /// The members that have been removed.
+    pub fn former(&self) -> impl Iterator<Item = MemberId> {
+        self.places.keys().copied().filter(|id| self.was_removed(*id))
+    }
+
     /// The number of changes that it is made of: of two directories of a cluster, the later one has
     /// the greater version.
     pub fn version(&self) -> u64 {
