@@ -150,10 +150,10 @@ impl DecidedState {
     /// the next change. That is what makes it safe and live to wait for the leases of an earlier
     /// view: a lease of X in view V needs a majority of V's voters, and the coordinator of a later
     /// view M needs the words of a majority of the *same* voters (`begin.rs`), whichever the voters
-    /// of M are. So no voter change can let two leases overlap. But V's voters must be there to give
-    /// their words. All views since the last that has begun everywhere are remembered, and since
-    /// then at most one voter was added or removed: of n voters of V at least n - 1 still run an
-    /// engine, and a voter that is removed keeps its engine until the view without it has begun
+    /// of M are. So no voter change can let two leases overlap. But V's voters must be there to
+    /// give their words. All views since the last that has begun everywhere are remembered, and
+    /// since then at most one voter was added or removed: of n voters of V at least n - 1 still run
+    /// an engine, and a voter that is removed keeps its engine until the view without it has begun
     /// (`voters.rs`).
     ///
     /// # Errors

@@ -1,8 +1,8 @@
-//! The voters of the consensus engine follow those of the directory and of the views, one at a time.
+//! The voters of the consensus engine follow those of the directory and of the views, one by one.
 //!
-//! A new voter: the directory says that a member shall vote; the engine sends it the log and lets it
-//! vote; then the directory calls it a voter, and a view names it. So no lease and no decision ever
-//! depends on a voter that does not run.
+//! A new voter: the directory says that a member shall vote; the engine sends it the log and lets
+//! it vote; then the directory calls it a voter, and a view names it. So no lease and no decision
+//! ever depends on a voter that does not run.
 //!
 //! A voter that goes: the directory no longer calls it one; a view without it begins; then the
 //! engine lets it vote no longer. So it decides that view together with the others, and can say
@@ -23,8 +23,8 @@ pub enum VoterStep {
     Confirm(DirectoryChange),
 }
 
-/// The next step, by what is decided and who votes in the engine; none if all is as it should be, or
-/// a view has to begin first.
+/// The next step, by what is decided and who votes in the engine; none if all is as it should be,
+/// or a view has to begin first.
 pub fn voter_step(state: &DecidedState, engine: &BTreeSet<MemberId>) -> Option<VoterStep> {
     if !state.is_settled() {
         return None;
