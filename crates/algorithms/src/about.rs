@@ -43,8 +43,22 @@ pub struct About {
     pub idea: &'static str,
     /// The rules, one each.
     pub rules: &'static [&'static str],
+    /// What is true in every state of the default variant, as the paper or a text has it or uses
+    /// it in a proof. The checker judges them.
+    pub invariants: &'static [StatedInvariant],
     /// Its assumptions, and how it fails without them.
     pub known_failures: &'static [&'static str],
+}
+
+/// A formula that is true in every state, in the language of `mutua check --invariant`.
+#[derive(Debug, Serialize)]
+pub struct StatedInvariant {
+    /// A short name.
+    pub name: &'static str,
+    /// The formula.
+    pub formula: &'static str,
+    /// The formula in words.
+    pub meaning: &'static str,
 }
 
 /// The two families of algorithms.

@@ -33,7 +33,9 @@ pub mod split_mix;
 mod start;
 mod topology;
 
-pub use about::{About, Choice, Claim, Kind, Links, Other, Partners, Structure, Variant};
+pub use about::{
+    About, Choice, Claim, Kind, Links, Other, Partners, StatedInvariant, Structure, Variant,
+};
 pub use clock::{FencingToken, Stamp, Time};
 pub use costs::{
     Circumstances, Cost, Costs, CostsWith, ElectionCost, Formula, Meaning, Parameters,

@@ -13,6 +13,8 @@ mod tree;
 
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{NodeId, Renaming, StartError, UnknownName, names::by_name};
 
 pub use check::QuorumViolation;
@@ -24,7 +26,7 @@ pub struct Quorums {
 }
 
 /// The kinds of quorums that can be built.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub enum QuorumKind {
     /// Row and column in a square.
     #[default]

@@ -18,7 +18,7 @@ use crate::{
     registry::{MutexVisitor, visit_mutex},
 };
 
-pub use convergence::{Convergence, Cycle};
+pub use convergence::{Convergence, Cycle, Settling};
 pub use daemon::{Daemon, MoveError};
 pub use dijkstra::Dijkstra;
 pub use ring::{FlagsError, Ring};

@@ -16,6 +16,8 @@ mod tests;
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{NodeId, Quorums, Setup, StartError};
 
 pub use parse::{LineError, ParseSetsError};
@@ -24,7 +26,7 @@ pub use parse::{LineError, ParseSetsError};
 ///
 /// Every process is in its own inform set, and every inform set is part of the request set. Whether
 /// the sets exclude any two processes, [`check`](Self::check) finds out.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct SetsOf {
     /// The request set of process `i`, sorted.
     request: Vec<Vec<NodeId>>,

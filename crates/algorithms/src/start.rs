@@ -7,6 +7,8 @@ use std::{
     sync::Arc,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     About, Choice, Mutex, NodeId, Other, QuorumKind, Quorums, SetsOf, Structure, Topology, Tree,
 };
@@ -343,7 +345,7 @@ impl<T> Hash for Shared<T> {
 }
 
 /// Options chosen by `--with KEY=VALUE`, by key.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Settings(Vec<(String, String)>);
 
 impl Settings {

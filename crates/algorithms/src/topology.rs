@@ -9,10 +9,12 @@ mod tests;
 
 use std::{borrow::Cow, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{NodeId, Renaming, StartError, UnknownName};
 
 /// The shape of a tree.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub enum Topology {
     /// One behind the other.
     Line,

@@ -81,6 +81,7 @@ fn run(nodes: u32, entries: u32, limits: Limits) -> Search {
         limits,
         first: false,
         walks: None,
+        invariants: Vec::new(),
     };
     check(&task, &mut Clock(Instant::now())).expect("a plain system").searches.remove(0)
 }

@@ -3,8 +3,8 @@
 use std::{fmt::Debug, hash::Hash};
 
 use mutua_algorithms::{
-    Effect, Election, ElectionEffect, ElectionOutbox, Message, Mutex, NodeId, Outbox, Phase,
-    Process, Renaming, Time, Timer,
+    Effect, Election, ElectionEffect, ElectionOutbox, Fields, Message, Mutex, NodeId, Outbox,
+    Phase, Process, Renaming, Time, Timer, Value,
 };
 
 /// Something that happens at a process without a message.
@@ -59,8 +59,8 @@ pub(crate) struct Look {
     pub(crate) view: Option<(u32, Option<NodeId>)>,
     /// It has the token, or would enter at once. (Repairs.)
     pub(crate) token: bool,
-    /// The epoch of its clock; none while it is suspended. (Repairs.)
-    pub(crate) epoch: Option<u32>,
+    /// It sets its clock to the start of no epoch below this one any more. (Repairs.)
+    pub(crate) settled: u32,
 }
 
 /// The reaction of a process to one event.
@@ -141,12 +141,18 @@ pub(crate) trait Actor: Clone + Debug + Eq + Hash + Send + Sync + 'static {
 
     fn look(&self) -> Look;
 
+    /// The phase of the client and the variables under the paper's names.
+    fn variables(&self) -> Fields;
+
     /// Maps every clock reading.
     fn map_times(&mut self, map: &mut dyn FnMut(&mut Time));
 
     /// Gives every process its new name, where names decide nothing.
     fn rename(&mut self, renaming: &Renaming);
 }
+
+/// The phase of a process that has crashed.
+pub(crate) const DOWN: (&str, Value) = ("phase", Value::Word("down"));
 
 /// A process of a mutual exclusion algorithm and its client.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -229,6 +235,16 @@ impl<M: Mutex> Actor for Client<M> {
             down: self.down,
             ..Look::default()
         }
+    }
+
+    fn variables(&self) -> Fields {
+        if self.down {
+            return vec![DOWN];
+        }
+        let machine = self.process.machine();
+        let mut fields = vec![("phase", machine.phase().word().into())];
+        fields.extend(machine.variables());
+        fields
     }
 
     fn map_times(&mut self, map: &mut dyn FnMut(&mut Time)) {
@@ -356,6 +372,10 @@ impl<E: Election> Actor for Elector<E> {
             coordinator: machine.coordinator(),
             ..Look::default()
         }
+    }
+
+    fn variables(&self) -> Fields {
+        self.machine.as_ref().map_or_else(|| vec![DOWN], Election::variables)
     }
 
     fn map_times(&mut self, _map: &mut dyn FnMut(&mut Time)) {}

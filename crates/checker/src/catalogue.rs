@@ -12,6 +12,7 @@ use mutua_algorithms::{Fields, Links, Message, NodeId, Renaming, Time};
 
 use crate::{
     actor::{Actor, Event, Look},
+    check::Names,
     ghost::{Ghost, GhostBits, Happened},
     ids::{EffectId, LocalId, OutboxId, PacketId},
     intern::Interner,
@@ -92,6 +93,7 @@ struct Local<A> {
 #[derive(Clone, Debug)]
 pub(crate) struct Words {
     pub(crate) kind: &'static str,
+    pub(crate) from: NodeId,
     pub(crate) fields: Fields,
 }
 
@@ -141,13 +143,17 @@ pub(crate) trait Catalogue: Send {
     /// The span of the readings of this epoch.
     fn span_in_local(&self, local: LocalId, epoch: u32) -> Span;
     fn span_in_outbox(&self, outbox: OutboxId, epoch: u32) -> Span;
-    /// The same with all readings lower by so much.
-    fn shift_local(&mut self, local: LocalId, from: u32, by: u64) -> LocalId;
-    fn shift_outbox(&mut self, outbox: OutboxId, from: u32, by: u64) -> OutboxId;
+    /// The same with all readings of an epoch lower by so much.
+    fn shift_local(&mut self, local: LocalId, epoch: u32, by: u64) -> LocalId;
+    fn shift_outbox(&mut self, outbox: OutboxId, epoch: u32, by: u64) -> OutboxId;
     /// The same under new names.
     fn rename_local(&mut self, local: LocalId, renaming: &Renaming) -> LocalId;
     fn rename_outbox(&mut self, outbox: OutboxId, renaming: &Renaming) -> OutboxId;
     fn words(&self, packet: PacketId) -> Words;
+    /// Phase, clock and variables of a process. The clock is there where it is part of the state.
+    fn variables(&self, local: LocalId) -> Fields;
+    /// The names of all variables and fields that were met, and the kinds of messages.
+    fn names(&self) -> Names;
     /// The same message without its ghost.
     fn bare(&mut self, packet: PacketId) -> PacketId;
     /// The messages under way to each receiver.
@@ -489,17 +495,17 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
         span
     }
 
-    fn shift_local(&mut self, local: LocalId, from: u32, by: u64) -> LocalId {
+    fn shift_local(&mut self, local: LocalId, epoch: u32, by: u64) -> LocalId {
         let mut shifted = self.locals.get(local).clone();
-        shifted.actor.map_times(&mut |time| sink(time, from, by));
+        shifted.actor.map_times(&mut |time| sink(time, epoch, by));
         self.locals.id(shifted)
     }
 
-    fn shift_outbox(&mut self, outbox: OutboxId, from: u32, by: u64) -> OutboxId {
+    fn shift_outbox(&mut self, outbox: OutboxId, epoch: u32, by: u64) -> OutboxId {
         self.map_packets(outbox, |packet| {
-            packet.sent.iter_mut().for_each(|sent| sink(sent, from, by));
+            packet.sent.iter_mut().for_each(|sent| sink(sent, epoch, by));
             if let Some(message) = &mut packet.message {
-                message.times(&mut |time| sink(time, from, by));
+                message.times(&mut |time| sink(time, epoch, by));
             }
         })
     }
@@ -522,10 +528,32 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
     }
 
     fn words(&self, packet: PacketId) -> Words {
-        match &self.packets.get(packet).message {
-            Some(message) => Words { kind: message.kind(), fields: message.fields() },
-            None => Words { kind: "app", fields: Fields::new() },
+        let Packet { from, message, .. } = self.packets.get(packet);
+        let (kind, fields) = match message {
+            Some(message) => (message.kind(), message.fields()),
+            None => ("app", Fields::new()),
+        };
+        Words { kind, from: *from, fields }
+    }
+
+    fn variables(&self, local: LocalId) -> Fields {
+        let actor = &self.locals.get(local).actor;
+        let mut fields = actor.variables();
+        if self.rules.stamps {
+            fields.insert(1.min(fields.len()), ("clock", actor.time().into()));
         }
+        fields
+    }
+
+    fn names(&self) -> Names {
+        let mut names: BTreeSet<_> = ["phase", "clock"].into();
+        for local in self.locals.values() {
+            names.extend(local.actor.variables().into_iter().map(|(name, _)| name));
+        }
+        let messages = self.packets.values().iter().filter_map(|packet| packet.message.as_ref());
+        let kinds = messages.clone().map(Message::kind).collect();
+        names.extend(messages.flat_map(|message| message.fields()).map(|(name, _)| name));
+        (names, kinds)
     }
 
     fn bare(&mut self, packet: PacketId) -> PacketId {
@@ -550,9 +578,9 @@ fn lower(lowest: &mut Option<u64>, time: Time) {
     *lowest = Some(lowest.map_or(time.number(), |lowest| lowest.min(time.number())));
 }
 
-/// Lowers a reading, unless it is of an epoch before `from`.
-fn sink(time: &mut Time, from: u32, by: u64) {
-    if time.epoch() >= from {
+/// Lowers a reading of this epoch.
+fn sink(time: &mut Time, epoch: u32, by: u64) {
+    if time.epoch() == epoch {
         *time = Time::from_number(time.number() - by);
     }
 }

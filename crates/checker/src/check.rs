@@ -1,9 +1,14 @@
 //! A whole check: one search for each group of properties, and what came of it.
 
+mod invariants;
 #[cfg(test)]
 mod tests;
 
-use mutua_algorithms::{About, Claim, Kind, NodeId, registry};
+use std::borrow::Cow;
+
+pub(crate) use invariants::Names;
+
+use mutua_algorithms::{About, Claim, Kind, NodeId, registry, self_stabilizing::Settling};
 
 use crate::{
     catalogue::Seen,
@@ -11,8 +16,9 @@ use crate::{
     evidence::{CheckError, Evidence, weigh},
     ghost::Ghost,
     host::Host,
+    invariant::Invariant,
     limits::{Limits, Stop},
-    model::{Build, Model, PANIC, Properties, bit},
+    model::{Build, Model, PANIC, Properties, bit, invariant_bit},
     ring,
     search::{Reached, Wanted, search},
     system::{Detector, System},
@@ -38,6 +44,8 @@ pub struct Task {
     pub first: bool,
     /// Run at random instead of searching, where a system is too large for that.
     pub walks: Option<Walks>,
+    /// Invariants to judge in every state.
+    pub invariants: Vec<Invariant>,
 }
 
 /// How far states are merged and orders of steps left out.
@@ -59,13 +67,15 @@ pub struct Report {
     pub verdicts: Vec<Verdict>,
     /// Events that ought to be possible, so that a vacuous model is noticed.
     pub goals: Vec<Goal>,
+    /// The longest run until the ring is legitimate. (Dijkstra's ring under a daemon.)
+    pub settling: Option<Settling>,
 }
 
 /// One search.
 #[derive(Clone, Debug)]
 pub struct Search {
     /// The properties that it decides.
-    pub properties: Vec<&'static str>,
+    pub properties: Vec<Cow<'static, str>>,
     /// Distinct states.
     pub states: u64,
     /// Steps taken.
@@ -95,8 +105,8 @@ impl Search {
 /// The verdict on one property.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// The property's name.
-    pub name: &'static str,
+    /// The name of the property, or of the invariant.
+    pub name: Cow<'static, str>,
     /// Whether the algorithm claims it, as it was set up.
     pub claimed: bool,
     /// Whether it holds; nothing if the search ended before it was decided.
@@ -212,7 +222,7 @@ impl Checker<'_> {
         let wanted = properties(self.task, self.about);
         let needs_ghost = |claim: &Claim| WITH_GHOST.iter().any(|(other, _)| other == claim);
         let plain: Vec<_> = wanted.iter().copied().filter(|claim| !needs_ghost(claim)).collect();
-        if !plain.is_empty() {
+        if !plain.is_empty() || !self.task.invariants.is_empty() {
             self.check_group(Ghost::None, &plain)?;
         }
         for (claim, ghost) in WITH_GHOST.into_iter().filter(|(claim, _)| wanted.contains(claim)) {
@@ -231,7 +241,7 @@ impl Checker<'_> {
     }
 
     fn leave_open(&mut self, claim: Claim) {
-        let (name, claimed) = (claim.name(), self.is_claimed(claim));
+        let (name, claimed) = (claim.name().into(), self.is_claimed(claim));
         self.report.verdicts.push(Verdict { name, claimed, holds: None, trail: None });
     }
 
@@ -243,8 +253,14 @@ impl Checker<'_> {
         let delays = self.task.limits.delays;
         // Within so many steps, every run is meant, and not one that stands for it and is longer.
         let partial_order = reduced && self.task.limits.depth.is_none();
-        let build = Build { ghost, shift: reduced, symmetry: reduced, partial_order, delays };
+        let mut build = Build { ghost, shift: reduced, symmetry: reduced, partial_order, delays };
         let mut properties = claims.iter().fold(PANIC, |all, &claim| all | bit(claim));
+        if self.judges(ghost) {
+            // Ids may decide in an invariant, and every state counts.
+            build = Build { symmetry: false, partial_order: false, ..build };
+            let places = 0..self.task.invariants.len();
+            properties = places.fold(properties, |all, place| all | invariant_bit(place));
+        }
         if ghost != Ghost::None {
             // Other properties are decided by the search without a ghost.
             properties = claims.iter().fold(0, |all, &claim| all | bit(claim));
@@ -252,6 +268,7 @@ impl Checker<'_> {
         let wanted = Wanted { properties, first: self.task.first };
         let (model, mut reached) = self.search_reduced(build, wanted)?;
         reached.stopped = reached.stopped.or(delays.map(Stop::Delays));
+        self.refuse_unjudged(reached.unjudged.as_ref())?;
         self.record_search(&model, claims, &reached);
         for &claim in claims {
             let verdict = self.judge(&model, &reached, claim)?;
@@ -261,6 +278,7 @@ impl Checker<'_> {
             self.judge_panic(&model, &reached)?;
             let seen = model.catalogue().seen().rename(&model.symmetries);
             self.report.goals = self.goals(&seen);
+            self.judge_invariants(&model, &reached)?;
         }
         Ok(())
     }
@@ -271,7 +289,7 @@ impl Checker<'_> {
         build: Build,
         wanted: Wanted,
     ) -> Result<(Model, Reached), CheckError> {
-        let model = (self.make)(build)?;
+        let model = self.build(build)?;
         let reached = search(&model, wanted, &self.task.limits, self.host);
         let over = reached.stopped.is_none();
         let left_out = model.partial_order || !model.symmetries.is_empty();
@@ -293,7 +311,7 @@ impl Checker<'_> {
         let seconds = reached.seconds;
         drop((model, reached));
         let build = Build { partial_order, symmetry, ..build };
-        let model = (self.make)(build)?;
+        let model = self.build(build)?;
         let mut reached = search(&model, wanted, &self.task.limits, self.host);
         reached.seconds += seconds;
         Ok((model, reached))
@@ -306,10 +324,11 @@ impl Checker<'_> {
         claims: &[Claim],
         walks: Walks,
     ) -> Result<(), CheckError> {
-        let model = (self.make)(Build::plain(ghost))?;
+        let model = self.build(Build::plain(ghost))?;
         let walked = walk(&model, walks, &self.task.limits, self.host);
+        self.refuse_unjudged(walked.unjudged.as_ref())?;
         self.report.searches.push(Search {
-            properties: claims.iter().map(|claim| claim.name()).collect(),
+            properties: self.names(ghost, claims),
             states: 0,
             steps: walked.steps,
             depth: walked.longest,
@@ -323,12 +342,13 @@ impl Checker<'_> {
             let found = walked.found.iter().find(|(property, _)| *property == bit(claim));
             let trail = found.map(|(_, actions)| trail_of(&model, actions));
             self.report.verdicts.push(Verdict {
-                name: claim.name(),
+                name: claim.name().into(),
                 claimed: self.is_claimed(claim),
                 holds: trail.as_ref().map(|_| false),
                 trail,
             });
         }
+        self.walk_invariants(&model, &walked);
         Ok(())
     }
 
@@ -347,7 +367,7 @@ impl Checker<'_> {
         let depth = reached.depths.len().saturating_sub(1);
         let at_limit = reached.stopped.is_some_and(Stop::is_depth_known);
         self.report.searches.push(Search {
-            properties: claims.iter().map(|claim| claim.name()).collect(),
+            properties: self.names(model.ghost, claims),
             states: reached.states(),
             steps: reached.steps,
             depth,
@@ -378,7 +398,7 @@ impl Checker<'_> {
             Evidence::None => Some(true),
         };
         let (claimed, trail) = (self.is_claimed(claim), evidence.trail());
-        Ok(Verdict { name: claim.name(), claimed, holds, trail })
+        Ok(Verdict { name: claim.name().into(), claimed, holds, trail })
     }
 
     fn judge_panic(&mut self, model: &Model, reached: &Reached) -> Result<(), CheckError> {
@@ -388,19 +408,21 @@ impl Checker<'_> {
             Evidence::Refuted => Err(self.contradiction(model, name)),
             found @ (Evidence::Run(_) | Evidence::Lost) => {
                 let trail = found.trail();
+                let name = name.into();
                 self.report.verdicts.push(Verdict { name, claimed: true, holds, trail });
                 Ok(())
             }
         }
     }
 
-    fn contradiction(&self, model: &Model, property: &'static str) -> CheckError {
+    fn contradiction(&self, model: &Model, property: &str) -> CheckError {
         let how = if model.is_reduced() {
             format!("by merging {}", model.reductions().join(" and "))
         } else {
             format!("by {} workers", self.task.limits.threads)
         };
-        CheckError::Contradiction { algorithm: self.task.name.clone(), property, how }
+        let (algorithm, property) = (self.task.name.clone(), property.to_owned());
+        CheckError::Contradiction { algorithm, property, how }
     }
 
     /// The way to a violation that was found. Found among merged states, it is looked for again
@@ -454,7 +476,8 @@ impl Checker<'_> {
     /// Searches again with nothing merged and nothing left out, by one worker.
     fn repeat(&mut self, model: &Model, wanted: Wanted) -> Result<(Model, Reached), CheckError> {
         let build = Build { delays: self.task.limits.delays, ..Build::plain(model.ghost) };
-        let all = (self.make)(build)?;
+        let mut all = (self.make)(build)?;
+        all.invariants.clone_from(&model.invariants);
         let limits = Limits { threads: 1, ..self.task.limits };
         let reached = search(&all, wanted, &limits, self.host);
         Ok((all, reached))
@@ -481,11 +504,11 @@ impl Checker<'_> {
         let kinds: std::collections::BTreeSet<_> = kinds.collect();
         for kind in kinds {
             let processes = seen.arrived.iter().filter(|&&(arrived, _)| arrived == kind).count();
-            let name = format!("a {kind} arrives, at {processes} of the processes");
+            let name = format!("{kind} arrives, at {processes} of the processes");
             goals.push(Goal { name, reached: true });
         }
         for (question, answer) in &seen.answered {
-            let name = format!("a {question} is answered by a {answer}");
+            let name = format!("{question} is answered by {answer}");
             goals.push(Goal { name, reached: true });
         }
         goals

@@ -36,6 +36,30 @@ pub enum CheckError {
         /// The highest number that fits.
         most: u32,
     },
+    /// A graph of so many states is not made.
+    #[error("the graph has more than {most} states: use fewer processes, entries or contenders")]
+    TooLarge {
+        /// The states that were reached.
+        states: u64,
+        /// The most that can be drawn.
+        most: u64,
+    },
+    /// So many bits of a set of properties are left for them.
+    #[error("{invariants} invariants are too many for one search; at most {most}")]
+    TooManyInvariants {
+        /// The number of invariants.
+        invariants: usize,
+        /// The most that can be judged.
+        most: usize,
+    },
+    /// An invariant is about something that there is not, or compares values of two kinds.
+    #[error("the invariant `{name}` cannot be judged: {why}")]
+    Unjudged {
+        /// The invariant.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
     /// A bug of the checker, or of the symmetries that an algorithm declares. It shows nothing else
     /// about the algorithm, and the user cannot fix it.
     #[error(
@@ -47,7 +71,7 @@ pub enum CheckError {
         /// The algorithm.
         algorithm: String,
         /// The property that is violated in one search and not in the other.
-        property: &'static str,
+        property: String,
         /// The reductions or the workers of the search that found the violation.
         how: String,
     },
@@ -60,7 +84,10 @@ impl CheckError {
             Self::Start(_)
             | Self::UnknownAlgorithm { .. }
             | Self::TooManyProcesses { .. }
-            | Self::TooManyFaults { .. } => true,
+            | Self::TooManyFaults { .. }
+            | Self::TooLarge { .. }
+            | Self::TooManyInvariants { .. }
+            | Self::Unjudged { .. } => true,
             Self::Contradiction { .. } => false,
         }
     }

@@ -49,6 +49,11 @@ impl<I: Id, T: Eq + Hash> Interner<I, T> {
         I::new(count - 1)
     }
 
+    /// All values, in the order of their numbers.
+    pub(crate) fn values(&self) -> &[T] {
+        &self.values
+    }
+
     /// The value with this number.
     pub(crate) fn get(&self, id: I) -> &T {
         &self.values[id.index()]

@@ -54,12 +54,10 @@ pub(crate) struct Shifts {
     outboxes: Memo<OutboxId, u32, OutboxId>,
 }
 
-/// The readings of one epoch in one thing: the lowest count among them, and whether some are of a
-/// later epoch.
+/// The readings of one epoch in one thing: the lowest count among them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Span {
     lowest: u32,
-    later: bool,
 }
 
 impl Default for Span {
@@ -70,18 +68,17 @@ impl Default for Span {
 
 impl Span {
     /// No reading.
-    pub(crate) const NONE: Self = Self { lowest: NO_READING, later: false };
+    pub(crate) const NONE: Self = Self { lowest: NO_READING };
 
     /// Adds a reading.
     pub(crate) fn add(&mut self, time: Time, epoch: u32) {
         if time.epoch() == epoch {
             self.lowest = self.lowest.min(small(time.count()));
         }
-        self.later |= time.epoch() > epoch;
     }
 
     fn join(self, other: Self) -> Self {
-        Self { lowest: self.lowest.min(other.lowest), later: self.later | other.later }
+        Self { lowest: self.lowest.min(other.lowest) }
     }
 }
 
@@ -116,7 +113,7 @@ impl Shifts {
         u64::from(lowest)
     }
 
-    /// The lowest count of this epoch in all of these; 0 if a reading is of a later one.
+    /// The lowest count of this epoch in all of these.
     pub(crate) fn lowest_of(
         &mut self,
         model: &Model,
@@ -141,24 +138,24 @@ impl Shifts {
                 found
             }));
         }
-        if span.later || span.lowest == NO_READING { 0 } else { u64::from(span.lowest) }
+        if span.lowest == NO_READING { 0 } else { u64::from(span.lowest) }
     }
 
-    /// Lowers the readings of the epochs from `from` on.
+    /// Lowers the readings of an epoch.
     pub(crate) fn shift(
         &mut self,
         model: &Model,
         locals: &mut [u32],
         outboxes: &mut [u32],
-        from: u32,
+        epoch: u32,
         by: u64,
     ) {
         // Epochs are few, and so are counts.
-        let code = (from << 24) | small(by);
+        let code = (epoch << 24) | small(by);
         for word in locals {
             let local = LocalId(*word);
             let shifted = self.locals.get(local, code).unwrap_or_else(|| {
-                let shifted = model.catalogue().shift_local(local, from, by);
+                let shifted = model.catalogue().shift_local(local, epoch, by);
                 self.locals.set(local, code, shifted);
                 shifted
             });
@@ -167,7 +164,7 @@ impl Shifts {
         for word in outboxes {
             let outbox = OutboxId(*word);
             let shifted = self.outboxes.get(outbox, code).unwrap_or_else(|| {
-                let shifted = model.catalogue().shift_outbox(outbox, from, by);
+                let shifted = model.catalogue().shift_outbox(outbox, epoch, by);
                 self.outboxes.set(outbox, code, shifted);
                 shifted
             });

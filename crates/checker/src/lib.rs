@@ -25,6 +25,7 @@
 //!     limits: Limits::default(),
 //!     first: false,
 //!     walks: None,
+//!     invariants: Vec::new(),
 //! };
 //! let report = check(&task, &mut NoClock)?;
 //! assert_eq!(report.searches[0].states, 35);
@@ -107,9 +108,11 @@ mod check;
 mod cycles;
 mod evidence;
 mod ghost;
+mod graph;
 mod host;
 mod ids;
 mod intern;
+mod invariant;
 mod known;
 mod limits;
 mod model;
@@ -129,7 +132,9 @@ mod words;
 pub use actor::Event;
 pub use check::{Goal, Reduction, Report, Search, Task, Verdict, check, checkable};
 pub use evidence::CheckError;
+pub use graph::{Graph, GraphState, GraphStep, graph};
 pub use host::{Host, NoClock};
+pub use invariant::{FORMS as INVARIANT_FORMS, Invariant, InvariantError};
 pub use limits::{Limits, Progress, Stop};
 pub use system::{Detector, Faults, Repair, System, Timers};
 pub use trail::{Happening, Message, Trail, What};

@@ -13,17 +13,26 @@ use crate::{
     catalogue::{AtStart, Catalogue, CatalogueOf, Rules},
     evidence::CheckError,
     ghost::Ghost,
+    invariant::{Invariant, Structure},
     repairing::Repairing,
     symmetry::{self, Symmetry},
     system::{Detector, Repair, System, Timers},
 };
 
 /// A set of properties.
-pub(crate) type Properties = u16;
+pub(crate) type Properties = u64;
 
 /// The bit of a property in a set.
 pub(crate) fn bit(claim: Claim) -> Properties {
     1 << (claim as u16)
+}
+
+/// The most invariants of one search: so many bits are left.
+pub(crate) const MOST_INVARIANTS: usize = 48;
+
+/// The bit of an invariant, by its place.
+pub(crate) fn invariant_bit(place: usize) -> Properties {
+    1 << (PANIC.trailing_zeros() as usize + 1 + place)
 }
 
 /// The bits of a set, one by one.
@@ -64,6 +73,10 @@ pub(crate) struct Model {
     pub(crate) has_budget: bool,
     /// Whether only the highest that is up can be the right coordinator.
     pub(crate) highest_wins: bool,
+    /// Judged in every state.
+    pub(crate) invariants: Vec<Invariant>,
+    /// The tree and the quorums, for invariants.
+    pub(crate) structure: Structure,
     catalogue: Lock<Box<dyn Catalogue>>,
 }
 
@@ -230,6 +243,8 @@ impl Model {
             delayed: build.delays.is_some(),
             has_budget,
             highest_wins: true,
+            invariants: Vec::new(),
+            structure: Structure::of(about, start),
             catalogue: Lock::new(Box::new(catalogue)),
         })
     }

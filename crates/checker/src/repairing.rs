@@ -2,11 +2,11 @@
 //! reports of the failure detector and the election's timers.
 
 use mutua_algorithms::{
-    Mutex, NodeId, Phase, Renaming, Shared, Time, Timer,
+    Fields, Mutex, NodeId, Phase, Renaming, Shared, Time, Timer,
     repairs::{Effect, Generic, Outbox, Plan, RepairMessage},
 };
 
-use crate::actor::{Actor, Event, Look, Reaction, TIMERS, timer_bit};
+use crate::actor::{Actor, DOWN, Event, Look, Reaction, TIMERS, timer_bit};
 
 /// A process of a mutual exclusion algorithm with a repair, and its client.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -157,10 +157,18 @@ impl<M: Mutex> Actor for Repairing<M> {
             changes,
             view,
             token: process.has_token(),
-            // A special repair raises the epoch within the view.
-            epoch: view.map(|_| process.changes().view()),
+            // A special repair raises the epoch within the view. A process that is suspended may
+            // come into the view of the changes that it knows.
+            settled: process.changes().view() + u32::from(view.is_some()),
             ..Look::default()
         }
+    }
+
+    fn variables(&self) -> Fields {
+        let Some(process) = &self.process else { return vec![DOWN] };
+        let mut fields = vec![("phase", process.phase().word().into())];
+        fields.extend(process.variables());
+        fields
     }
 
     fn map_times(&mut self, map: &mut dyn FnMut(&mut Time)) {

@@ -3,8 +3,8 @@
 //! [`Convergence`] searches the states; this is its report and its counterexample.
 
 use mutua_algorithms::{
-    About, Claim, StartError, registry,
-    self_stabilizing::{self, Convergence, Cycle, Daemon},
+    About, Claim, StartError, Value, registry,
+    self_stabilizing::{self, Convergence, Cycle, Daemon, Ring},
 };
 
 use crate::{
@@ -25,9 +25,9 @@ pub(crate) fn check(task: &Task, host: &mut dyn Host) -> Result<Option<Report>, 
 fn settles(about: &About, task: &Task, host: &mut dyn Host, k: u32, daemon: Daemon) -> Report {
     let mut watch = Watch::start(host, &task.limits);
     let graph = Convergence::new(task.system.setup.nodes, k, daemon);
-    let trail = graph.shortest_cycle().map(trail);
+    let trail = graph.shortest_cycle().map(|cycle| trail(k, cycle));
     let search = Search {
-        properties: vec![Claim::Convergence.name()],
+        properties: vec![Claim::Convergence.name().into()],
         states: graph.states() as u64,
         steps: graph.moves() as u64,
         depth: 0,
@@ -39,19 +39,25 @@ fn settles(about: &About, task: &Task, host: &mut dyn Host, k: u32, daemon: Daem
     };
     let claims = about.claims_with(&task.system.setup.settings);
     let verdict = Verdict {
-        name: Claim::Convergence.name(),
+        name: Claim::Convergence.name().into(),
         claimed: claims.contains(&Claim::Convergence),
         holds: Some(trail.is_none()),
         trail,
     };
-    Report { searches: vec![search], verdicts: vec![verdict], ..Report::default() }
+    let settling = graph.longest_settling();
+    Report { searches: vec![search], verdicts: vec![verdict], settling, ..Report::default() }
 }
 
 /// The counterexample: a run that goes round.
-fn trail(cycle: Cycle) -> Trail {
+fn trail(k: u32, cycle: Cycle) -> Trail {
+    let mut ring = Ring::new(k, cycle.flags.clone());
     let steps = cycle.moves.into_iter().map(|movers| {
         let at = movers[0];
-        Happening { at, what: What::Move(movers), down: false, enters: false, elects: None }
+        ring = ring.step(&movers);
+        let variables = vec![("flags", Value::list(ring.flags().iter().copied()))];
+        let what = What::Move(movers);
+        Happening { at, what, down: false, enters: false, elects: None, variables }
     });
-    Trail { steps: steps.collect(), cycle: Some(0), flags: Some(cycle.flags) }
+    let (steps, flags) = (steps.collect(), Some(cycle.flags));
+    Trail { steps, cycle: Some(0), last: Vec::new(), flags }
 }

@@ -19,8 +19,9 @@ use mutua_algorithms::Claim;
 use crate::{
     host::{Host, Watch},
     ids::{Id, StateId},
+    invariant::{Judge, Judged},
     limits::{Limits, Stop},
-    model::{Model, PANIC, Properties, bit, each},
+    model::{Model, PANIC, Properties, bit, each, invariant_bit},
     rest::violated_at_rest,
     step::{Action, Stepper},
     store::{NO_PARENT, Store, hash},
@@ -43,6 +44,10 @@ pub(crate) struct Reached {
     /// The properties beyond whose violation nothing was looked at.
     pub(crate) cut: Properties,
     pub(crate) seconds: f64,
+    /// What the invariants have met.
+    pub(crate) judged: Judged,
+    /// The place of an invariant that cannot be judged, and why.
+    pub(crate) unjudged: Option<(usize, String)>,
 }
 
 /// A property that does not hold.
@@ -148,6 +153,8 @@ pub(crate) fn search(
         backward,
         cut,
         seconds: watch.seconds(),
+        judged: common.judged,
+        unjudged: level.unjudged,
     }
 }
 
@@ -181,6 +188,7 @@ struct Common<'a> {
     states: AtomicU64,
     depth: AtomicU64,
     level: Mutex<Level>,
+    judged: Judged,
 }
 
 #[derive(Default)]
@@ -189,6 +197,7 @@ struct Level {
     depths: Vec<u64>,
     found: Vec<Found>,
     stopped: Option<Stop>,
+    unjudged: Option<(usize, String)>,
 }
 
 impl<'a> Common<'a> {
@@ -203,6 +212,22 @@ impl<'a> Common<'a> {
             states: AtomicU64::new(0),
             depth: AtomicU64::new(0),
             level: Mutex::new(Level::default()),
+            judged: Judged::new(model.invariants.len()),
+        }
+    }
+
+    /// Judges the invariants in a state that is new.
+    fn judge(&self, judge: &mut Judge<'_>, id: StateId, state: &[u32]) {
+        match judge.violated(state, &self.judged) {
+            Ok(violated) => {
+                for place in violated {
+                    self.report(Found { property: invariant_bit(place), state: id, action: None });
+                }
+            }
+            Err(why) => {
+                self.level.lock().expect("no worker panics").unjudged.get_or_insert(why);
+                self.stop.store(true, Relaxed);
+            }
         }
     }
 
@@ -264,6 +289,8 @@ struct Worker<'a> {
     me: usize,
     common: &'a Common<'a>,
     stepper: Stepper<'a>,
+    /// Where there are invariants.
+    judge: Option<Judge<'a>>,
     store: Store,
     outgoing: Vec<Batch>,
     senders: Vec<Sender<Parcel>>,
@@ -298,6 +325,7 @@ impl<'a> Worker<'a> {
             me,
             common,
             stepper: Stepper::new(common.model),
+            judge: (!common.model.invariants.is_empty()).then(|| Judge::new(common.model)),
             store: Store::new(common.model.width()),
             outgoing: senders.iter().map(|_| Batch::new()).collect(),
             senders,
@@ -316,6 +344,9 @@ impl<'a> Worker<'a> {
         let hash = hash(start);
         if shard_of(start, self.senders.len()) == self.me {
             self.store.insert(start, hash, NO_PARENT);
+            if let Some(judge) = &mut self.judge {
+                self.common.judge(judge, id_of(0, self.me, self.senders.len()), start);
+            }
         }
         let mut next = 0;
         loop {
@@ -386,8 +417,11 @@ impl<'a> Worker<'a> {
             let hash = hash(step.state);
             let shard = shard_of(step.state, workers);
             if shard == self.me {
-                let (reached, _) = store.insert(step.state, hash, id);
+                let (reached, new) = store.insert(step.state, hash, id);
                 self.backward += u64::from(reached < self.next_depth);
+                if let (true, Some(judge)) = (new, &mut self.judge) {
+                    common.judge(judge, id_of(reached, self.me, workers), step.state);
+                }
             } else {
                 outgoing[shard].push(id.0);
                 outgoing[shard].extend_from_slice(step.state);
@@ -447,9 +481,13 @@ impl<'a> Worker<'a> {
             Parcel::End => self.ended += 1,
             Parcel::States(batch) => {
                 for entry in batch.chunks_exact(self.common.model.width() + 1) {
-                    let (reached, _) =
-                        self.store.insert(&entry[1..], hash(&entry[1..]), StateId(entry[0]));
+                    let state = &entry[1..];
+                    let (reached, new) = self.store.insert(state, hash(state), StateId(entry[0]));
                     self.backward += u64::from(reached < self.next_depth);
+                    if let (true, Some(judge)) = (new, &mut self.judge) {
+                        let id = id_of(reached, self.me, self.senders.len());
+                        self.common.judge(judge, id, state);
+                    }
                 }
             }
         }

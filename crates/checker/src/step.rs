@@ -361,7 +361,7 @@ impl<'a> Stepper<'a> {
     /// Lowers all clocks alike until the lowest reading is zero.
     fn sink(&mut self, next: &mut [u32]) {
         if self.model.repaired {
-            return self.sink_in_epoch(next);
+            return self.sink_in_epochs(next);
         }
         let (locals, rest) = next.split_at_mut(self.model.processes);
         let outboxes = &mut rest[..self.model.processes];
@@ -371,24 +371,20 @@ impl<'a> Stepper<'a> {
         }
     }
 
-    /// A repair sets clocks to the start of an epoch. While all processes that are up are in the
-    /// same one, none will set its clock within it: its readings are compared and stepped only.
-    fn sink_in_epoch(&mut self, next: &mut [u32]) {
-        let mut common = None;
-        for &local in &next[..self.model.processes] {
-            let look = self.look(LocalId(local));
-            match look.epoch {
-                _ if look.down => {}
-                Some(epoch) if common.is_none_or(|common| common == epoch) => common = Some(epoch),
-                Some(_) | None => return,
+    /// A repair sets clocks to the start of an epoch. Once no process will do that within an epoch
+    /// any more, its readings are compared and stepped only, whatever those of other epochs are.
+    fn sink_in_epochs(&mut self, next: &mut [u32]) {
+        let processes = self.model.processes;
+        let up = next[..processes].iter().map(|&local| self.look(LocalId(local)));
+        let settled = up.filter(|look| !look.down).map(|look| look.settled).min();
+        let Some(settled) = settled else { return };
+        let (locals, rest) = next.split_at_mut(processes);
+        let outboxes = &mut rest[..processes];
+        for epoch in 0..settled {
+            let lowest = self.shifts.lowest_of(self.model, locals, outboxes, epoch);
+            if lowest > 0 {
+                self.shifts.shift(self.model, locals, outboxes, epoch, lowest);
             }
-        }
-        let Some(epoch) = common else { return };
-        let (locals, rest) = next.split_at_mut(self.model.processes);
-        let outboxes = &mut rest[..self.model.processes];
-        let lowest = self.shifts.lowest_of(self.model, locals, outboxes, epoch);
-        if lowest > 0 {
-            self.shifts.shift(self.model, locals, outboxes, epoch, lowest);
         }
     }
 

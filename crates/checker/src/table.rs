@@ -16,6 +16,7 @@ use mutua_algorithms::{
 
 use crate::{
     check::{Reduction, Task},
+    invariant::Invariant,
     limits::Limits,
     system::System,
 };
@@ -62,9 +63,20 @@ pub fn small() -> Vec<Row> {
     for about in registry::ALGORITHMS.iter().filter(|about| about.is_self_stabilizing()) {
         rows.extend(rings(about, 3..=6));
     }
+    rows.extend(registry::ALGORITHMS.iter().filter_map(|about| invariants(about)));
     rows.extend(controls::controls());
     rows.extend(repairs::controls());
     rows
+}
+
+/// The invariants that an algorithm states.
+fn invariants(about: &About) -> Option<Row> {
+    let task = |nodes, entries| {
+        let task = plain(about, nodes, entries, &[]);
+        Task { invariants: Invariant::stated(about), ..task }
+    };
+    let title = "invariants: 2 processes, 3 entries each; 3 processes, 1 entry each";
+    (!about.invariants.is_empty()).then(|| Row::holds(title, vec![task(2, 3), task(3, 1)]))
 }
 
 /// The repairs: a crash, and the restart of the crashed process, at any point.
@@ -223,5 +235,6 @@ fn plain(about: &About, nodes: u32, entries: u32, claims: &[Claim]) -> Task {
         limits: Limits::default(),
         first: false,
         walks: None,
+        invariants: Vec::new(),
     }
 }

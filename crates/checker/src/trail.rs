@@ -17,6 +17,8 @@ pub struct Trail {
     pub steps: Vec<Happening>,
     /// Where the part begins that repeats for ever, if one does.
     pub cycle: Option<usize>,
+    /// Phase, clock and variables of every process at its end.
+    pub last: Vec<Fields>,
     /// The flags that it starts from, where every start is looked at. (Dijkstra's ring.)
     pub flags: Option<Vec<u32>>,
 }
@@ -34,6 +36,8 @@ pub struct Happening {
     pub enters: bool,
     /// The process that it takes for the coordinator from then on, if that is new.
     pub elects: Option<NodeId>,
+    /// Phase, clock and variables of the process after it.
+    pub variables: Fields,
 }
 
 /// The event of a step.
@@ -82,7 +86,7 @@ pub(crate) fn trail_to(model: &Model, reached: &Reached, found: &Found) -> Trail
     if let Some(last) = found.action {
         describer.step(reached.get(found.state), |step| step.action == last);
     }
-    Trail { steps: describer.steps, cycle: None, flags: None }
+    describer.trail(None)
 }
 
 /// The trail of these steps from the start.
@@ -92,7 +96,7 @@ pub(crate) fn trail_of(model: &Model, actions: &[Action]) -> Trail {
     for &action in actions {
         state = describer.step(&state, |step| step.action == action);
     }
-    Trail { steps: describer.steps, cycle: None, flags: None }
+    describer.trail(None)
 }
 
 /// The trail through these states, which begin with the start; from index `cycle` on it repeats.
@@ -104,7 +108,7 @@ pub(crate) fn trail_round(
 ) -> Trail {
     let mut describer = Describer::new(model);
     describer.follow(reached, way);
-    Trail { steps: describer.steps, cycle: Some(cycle), flags: None }
+    describer.trail(Some(cycle))
 }
 
 /// Takes the steps of a run once more, and describes them.
@@ -113,6 +117,8 @@ struct Describer<'a> {
     /// The messages under way from each process to each, in the order of sending, without ghosts.
     wires: Vec<Vec<Vec<PacketId>>>,
     steps: Vec<Happening>,
+    /// The state after the last step.
+    last: Vec<u32>,
 }
 
 /// A step as it was taken.
@@ -132,7 +138,8 @@ impl<'a> Describer<'a> {
             *packet = catalogue.bare(*packet);
         }
         drop(catalogue);
-        Self { stepper: Stepper::new(model), wires, steps: Vec::new() }
+        let last = model.start.clone();
+        Self { stepper: Stepper::new(model), wires, steps: Vec::new(), last }
     }
 
     fn follow(&mut self, reached: &Reached, way: &[StateId]) {
@@ -154,7 +161,17 @@ impl<'a> Describer<'a> {
         let taken = taken.expect("a step that was taken once can be taken again");
         let happening = self.describe(before, &taken);
         self.steps.push(happening);
+        self.last.clone_from(&taken.after);
         taken.after
+    }
+
+    fn trail(self, cycle: Option<usize>) -> Trail {
+        let model = self.stepper.model();
+        let catalogue = model.catalogue();
+        let locals = self.last[..model.processes].iter();
+        let last = locals.map(|&local| catalogue.variables(LocalId(local))).collect();
+        drop(catalogue);
+        Trail { steps: self.steps, cycle, last, flags: None }
     }
 
     fn describe(&mut self, before: &[u32], taken: &Taken) -> Happening {
@@ -183,6 +200,7 @@ impl<'a> Describer<'a> {
             down: was.down,
             enters: is.in_cs && !was.in_cs,
             elects: is.coordinator.filter(|_| is.coordinator != was.coordinator),
+            variables: self.stepper.model().catalogue().variables(LocalId(taken.after[index])),
         }
     }
 

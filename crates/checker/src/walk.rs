@@ -10,8 +10,9 @@ use mutua_algorithms::split_mix::Dice;
 
 use crate::{
     host::{Host, Watch},
+    invariant::{Judge, Judged},
     limits::Limits,
-    model::{Model, Properties, each},
+    model::{Model, Properties, each, invariant_bit},
     rest::violated_at_rest,
     step::{Action, Stepper},
 };
@@ -37,24 +38,37 @@ pub(crate) struct Walked {
     pub(crate) seconds: f64,
     /// For each property that was violated, the shortest run that does.
     pub(crate) found: Vec<(Properties, Vec<Action>)>,
+    /// The place of an invariant that cannot be judged, and why.
+    pub(crate) unjudged: Option<(usize, String)>,
 }
 
 /// Runs a model at random.
 pub(crate) fn walk(model: &Model, walks: Walks, limits: &Limits, host: &mut dyn Host) -> Walked {
     let mut watch = Watch::start(host, limits);
-    let mut walked = Walked { runs: 0, steps: 0, longest: 0, seconds: 0.0, found: Vec::new() };
-    let mut walker = Walker { stepper: Stepper::new(model), walks, dice: Dice(walks.seed) };
+    let mut walked =
+        Walked { runs: 0, steps: 0, longest: 0, seconds: 0.0, found: Vec::new(), unjudged: None };
+    let mut walker = Walker {
+        stepper: Stepper::new(model),
+        judge: Judge::new(model),
+        unjudged: None,
+        walks,
+        dice: Dice(walks.seed),
+    };
     for run in 0..walks.runs {
         let (actions, violated) = walker.run();
         walked.runs += 1;
         walked.steps += actions.len() as u64;
         walked.longest = walked.longest.max(actions.len());
         walked.keep(violated, actions);
+        if walker.unjudged.is_some() {
+            break;
+        }
         if run % 1024 == 0 && watch.look(walked.steps, walked.longest as u64).is_some() {
             break;
         }
     }
     walked.seconds = watch.seconds();
+    walked.unjudged = walker.unjudged;
     walked
 }
 
@@ -74,6 +88,8 @@ impl Walked {
 
 struct Walker<'a> {
     stepper: Stepper<'a>,
+    judge: Judge<'a>,
+    unjudged: Option<(usize, String)>,
     walks: Walks,
     dice: Dice,
 }
@@ -99,12 +115,26 @@ impl Walker<'_> {
                 priorities[source(model, action)] = self.dice.next() >> 32;
             }
             actions.push(action);
+            let violated = violated | self.violated_invariants(&after);
             if violated != 0 {
                 return (actions, violated);
             }
             state = after;
         }
         (actions, 0)
+    }
+
+    fn violated_invariants(&mut self, state: &[u32]) -> Properties {
+        if self.stepper.model().invariants.is_empty() {
+            return 0;
+        }
+        match self.judge.violated(state, &Judged::default()) {
+            Ok(violated) => violated.into_iter().fold(0, |all, place| all | invariant_bit(place)),
+            Err(why) => {
+                self.unjudged.get_or_insert(why);
+                0
+            }
+        }
     }
 
     /// The step of the source with the highest priority; among several of it, any.

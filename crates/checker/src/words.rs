@@ -42,6 +42,7 @@ impl Task {
         if !self.system.faults.is_none() {
             name += "-faults";
         }
+        let property = property.replace(|c: char| !c.is_alphanumeric() && c != '-', "-");
         format!("{name}-{property}")
     }
 
@@ -162,11 +163,16 @@ impl Happening {
             }
             What::Lose(message) => format!("{} on its way to {at} is lost", message.words()),
         };
+        // The process is not the subject of these.
+        let and = match self.what {
+            What::Event(Event::Timeout(_) | Event::Report(..)) => format!("; {at}"),
+            _ => " and".to_owned(),
+        };
         if self.enters {
-            sentence += " and enters";
+            sentence += &format!("{and} enters");
         }
         if let Some(elected) = self.elects {
-            sentence += &format!(" and takes {} for the coordinator", name_of(elected));
+            sentence += &format!("{and} takes {} for the coordinator", name_of(elected));
         }
         sentence
     }
@@ -188,7 +194,8 @@ mod tests {
     use super::*;
 
     fn happening(what: What, down: bool) -> String {
-        Happening { at: NodeId(2), what, down, enters: false, elects: None }.sentence()
+        let variables = Vec::new();
+        Happening { at: NodeId(2), what, down, enters: false, elects: None, variables }.sentence()
     }
 
     #[test]
@@ -197,6 +204,18 @@ mod tests {
         assert_eq!(happening(What::Deliver(message()), false), "P2 receives REPLY from P0");
         let lost = "REPLY from P0 arrives at P2, which is down, and is lost";
         assert_eq!(happening(What::Deliver(message()), true), lost);
+    }
+
+    #[test]
+    fn a_process_that_enters_is_the_subject() {
+        let enters = |what| {
+            let (down, variables) = (false, Vec::new());
+            Happening { at: NodeId(2), what, down, enters: true, elects: None, variables }
+                .sentence()
+        };
+        assert_eq!(enters(What::Event(Event::Request)), "P2 requests and enters");
+        let report = "the detector reports to P2 that P1 has crashed; P2 enters";
+        assert_eq!(enters(What::Event(Event::Report(NodeId(1), 1))), report);
     }
 
     #[test]

@@ -322,6 +322,7 @@ const ABOUT: About = About {
          within T': start again.",
         "After a restart: start an election (or, with takeover=no, ask for the coordinator).",
     ],
+    invariants: &[],
     known_failures: &[
         "If the bounds on transmission and handling do not hold, two processes can be elected.",
         "If a crashed process is replaced under its id while another elects itself, two can be \

@@ -251,6 +251,7 @@ const ABOUT: About = About {
         "On the own id: elected; announce it to the right neighbour.",
         "On an announcement: note it, take part no more, pass it on unless it is the own.",
     ],
+    invariants: &[],
     known_failures: &[
         "A process that goes down while it runs cuts the ring: messages are lost, and no election \
          ends. Close the ring first.",

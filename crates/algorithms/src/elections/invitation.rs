@@ -481,6 +481,7 @@ const ABOUT: About = About {
         "A member asks its coordinator now and then: are you there? If it is not, or not in this \
          group: be a group of one.",
     ],
+    invariants: &[],
     known_failures: &[
         "Agreement is within a group only: at times there are several groups, each with its \
          coordinator, and the last one need not be that of the highest id.",

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, NodeSet,
-    Other, Outbox, Partners, Phase, SpecialRepair, Stamp, Start, Structure, Value, Variant,
+    Other, Outbox, Partners, Phase, SpecialRepair, Stamp, Start, StatedInvariant, Structure, Value,
+    Variant,
 };
 
 /// One process of the Bakery.
@@ -516,6 +517,12 @@ const ABOUT: About = About {
          (number[j], j) comes after ours.",
         "To leave: number := 0.",
     ],
+    invariants: &[StatedInvariant {
+        name: "least-number",
+        formula: "forall p, q: p != q and p.phase = in_cs and q.phase = requesting and \
+                     q.number > 0 and not q.choosing -> p.number <= q.number",
+        meaning: "the number in the critical section is the least that is drawn",
+    }],
     known_failures: &["A process that crashes while choosing blocks all, until it counts as idle."],
 };
 
@@ -543,6 +550,7 @@ const NAIVE: About = About {
         "Then for each j: wait until number[j] is 0 or (number[j], j) comes after ours.",
         "To leave: number := 0.",
     ],
+    invariants: &[],
     known_failures: &[
         "Two in the critical section: it needs the smaller id to write its number late. With two \
          processes that takes links that reorder, with three it happens on links that keep order \

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, NodeSet,
-    Outbox, Partners, Phase, SpecialRepair, Stamp, Start, Structure, Time, Value,
+    Outbox, Partners, Phase, SpecialRepair, Stamp, Start, StatedInvariant, Structure, Time, Value,
 };
 
 /// One process of Carvalho and Roucairol's algorithm.
@@ -270,6 +270,18 @@ const ABOUT: About = About {
          id). Else reply: the permission is theirs.",
         "Replying while requesting, to one whose permission was here: send it the own request now.",
         "To leave: reply to all deferred; their permission is theirs again.",
+    ],
+    invariants: &[
+        StatedInvariant {
+            name: "one-permission",
+            formula: "forall p, q: p != q -> not (q in p.A and p in q.A)",
+            meaning: "of two processes at most one has the permission of both",
+        },
+        StatedInvariant {
+            name: "all-permissions",
+            formula: "forall p: p.phase = in_cs -> size(p.A) = processes() - 1",
+            meaning: "a process in the critical section has the permissions of all others",
+        },
     ],
     known_failures: &[
         "Requests are not granted in the order in which they happened: a process that holds \

@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, NodeSet,
-    Other, Outbox, Partners, Phase, Renaming, SpecialRepair, Stamp, Start, Structure, Time, Value,
-    Variant,
+    Other, Outbox, Partners, Phase, Renaming, SpecialRepair, Stamp, Start, StatedInvariant,
+    Structure, Time, Value, Variant,
 };
 
 /// One process of the central algorithm: a client, and perhaps the coordinator.
@@ -482,6 +482,19 @@ const ABOUT: About = About {
          queues the request (and sends denied).",
         "To leave: send a release to the coordinator.",
         "On a release: the coordinator replies to the first in the queue.",
+    ],
+    invariants: &[
+        StatedInvariant {
+            name: "granted",
+            formula: "forall p: p.phase = in_cs -> exists c: c.current = p",
+            meaning: "the process in the critical section is the one that the coordinator has \
+                     granted",
+        },
+        StatedInvariant {
+            name: "no-idle-queue",
+            formula: "forall c: c.current = none -> size(c.queue) = 0",
+            meaning: "nobody is in the queue while the critical section is free",
+        },
     ],
     known_failures: &[
         "Requests are not granted in the order in which they happened: one that is slow on \

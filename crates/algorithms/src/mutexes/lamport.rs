@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId,
-    NodeSet, Other, Outbox, Partners, Phase, SpecialRepair, Stamp, Start, Structure, Time, Value,
-    Variant,
+    NodeSet, Other, Outbox, Partners, Phase, SpecialRepair, Stamp, Start, StatedInvariant,
+    Structure, Time, Value, Variant,
 };
 
 /// One process of Lamport's algorithm.
@@ -334,6 +334,23 @@ const ABOUT: About = About {
          other process has arrived (confirm=reply: its reply).",
         "To leave: take the request out of the queue and send a release to all others.",
         "On a release: take the sender's request out of the queue.",
+    ],
+    invariants: &[
+        StatedInvariant {
+            name: "equal-queues",
+            formula: "size(messages()) = 0 -> forall p, q: p.queue = q.queue",
+            meaning: "with no message in flight all queues are equal",
+        },
+        StatedInvariant {
+            name: "head",
+            formula: "forall p: p.phase = in_cs -> first(p.queue).node = p",
+            meaning: "the process in the critical section is the first in its own queue",
+        },
+        StatedInvariant {
+            name: "once",
+            formula: "forall p, q: count(r in p.queue: r.node = q) <= 1",
+            meaning: "a queue holds at most one request of each process",
+        },
     ],
     known_failures: &[
         "Over links that reorder messages two can be in the critical section, or all wait \

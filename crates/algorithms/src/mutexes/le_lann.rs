@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, Outbox,
-    Partners, Phase, SpecialRepair, Stamp, Start, Structure, mutexes::state::State,
+    Partners, Phase, SpecialRepair, Stamp, Start, StatedInvariant, Structure,
+    mutexes::state::State,
 };
 
 /// One process of Le Lann's ring.
@@ -195,6 +196,18 @@ const ABOUT: About = About {
         "To enter: wait for the token.",
         "On the token: enter if requesting, else pass it on at once.",
         "To leave: pass the token to the successor.",
+    ],
+    invariants: &[
+        StatedInvariant {
+            name: "one-token",
+            formula: "count(p: p.token) + size(messages(token)) = 1",
+            meaning: "there is exactly one token",
+        },
+        StatedInvariant {
+            name: "by-token",
+            formula: "forall p: p.phase = in_cs -> p.token",
+            meaning: "only the process with the token is in the critical section",
+        },
     ],
     known_failures: &[
         "Requests are not granted in the order in which they happened: a later requester \

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     About, Choice, Claim, ClaimAt, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId,
     NodeSet, Other, Outbox, Partners, Phase, Quorums, Shared, SpecialRepair, Stamp, Start,
-    Structure, Time, Value, Variant,
+    StatedInvariant, Structure, Time, Value, Variant,
 };
 
 /// One process of Maekawa's algorithm: a requester and a voter.
@@ -519,6 +519,23 @@ const ABOUT: About = About {
          it sends FAILED. A waiting request that is no longer next gets its FAILED then.",
         "On INQUIRE: give the vote back (RELINQUISH) once some voter has sent FAILED, later too.",
         "On RELINQUISH or RELEASE: vote for the best in the queue.",
+    ],
+    invariants: &[
+        StatedInvariant {
+            name: "one-vote",
+            formula: "forall p, q: p != q -> not exists v in p.votes: v in q.votes",
+            meaning: "no two processes have the vote of the same voter",
+        },
+        StatedInvariant {
+            name: "all-votes",
+            formula: "forall p: p.phase = in_cs -> forall v in quorum(p): v in p.votes",
+            meaning: "a process in the critical section has all votes of its quorum",
+        },
+        StatedInvariant {
+            name: "candidate",
+            formula: "forall p: forall v in p.votes: v.candidate.node = p",
+            meaning: "a vote is held by the voter's candidate",
+        },
     ],
     known_failures: &[
         "Without the literature's two corrections it can deadlock.",

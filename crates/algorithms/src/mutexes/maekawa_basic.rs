@@ -239,6 +239,7 @@ const ABOUT: About = About {
         "On a request: vote, or queue it while the vote is out.",
         "To leave: release all votes. On a release: vote for the first in the queue.",
     ],
+    invariants: &[],
     known_failures: &[
         "Two requests deadlock on a grid, where two quorums share two members; three on a plane.",
         "On links that reorder, a request overtakes the release before it and is lost.",

@@ -271,6 +271,7 @@ const ABOUT: About = About {
         "To leave: send a release to all. It frees the vote only if its sender had it; else it \
          takes the sender's request out of the queue.",
     ],
+    invariants: &[],
     known_failures: &[
         "Where N is even two contenders deadlock with half of the votes each; three deadlock for \
          any N from 3 on, as with two votes each of six.",

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, Outbox,
-    Partners, Phase, Renaming, Stamp, Start, Structure, mutexes::state::State,
+    Partners, Phase, Renaming, Stamp, Start, StatedInvariant, Structure, mutexes::state::State,
 };
 
 /// One process of Naimi and Trehel's algorithm.
@@ -230,6 +230,23 @@ const ABOUT: About = About {
         "On a request: with a father, pass it on; else set next to the requester, or \
          give it the idle token. In any case the requester is the father now.",
         "On the token: enter. To leave: pass the token to next, or keep it.",
+    ],
+    invariants: &[
+        StatedInvariant {
+            name: "one-token",
+            formula: "count(p: p.token) + size(messages(token)) = 1",
+            meaning: "there is exactly one token",
+        },
+        StatedInvariant {
+            name: "roots",
+            formula: "count(p: p.father = none) = size(messages(request)) + 1",
+            meaning: "there is one root more than requests in flight",
+        },
+        StatedInvariant {
+            name: "tree",
+            formula: "size(messages(request)) = 0 -> exists r: forall p: reaches(p, father, r)",
+            meaning: "with no request in flight the fathers lead from every process to one root",
+        },
     ],
     known_failures: &["The token is lost with the process that has it."],
 };

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, Outbox,
-    Partners, Phase, Renaming, Shared, Stamp, Start, Structure, Tree, mutexes::state::State,
+    Partners, Phase, Renaming, Shared, Stamp, Start, StatedInvariant, Structure, Tree,
+    mutexes::state::State,
 };
 
 /// One process of Neilsen and Mizuno's algorithm.
@@ -235,6 +236,23 @@ const ABOUT: About = About {
         "On a request from X for Y: with a LAST, pass it on there; else set NEXT to Y, \
          or give Y the idle token. In any case LAST is X now.",
         "On the token: enter. To leave: pass the token to NEXT, or keep it.",
+    ],
+    invariants: &[
+        StatedInvariant {
+            name: "one-token",
+            formula: "count(p: p.HOLDING or p.phase = in_cs) + size(messages(token)) = 1",
+            meaning: "there is exactly one token",
+        },
+        StatedInvariant {
+            name: "sinks",
+            formula: "count(p: p.LAST = none) = size(messages(request)) + 1",
+            meaning: "there is one sink more than requests in flight",
+        },
+        StatedInvariant {
+            name: "tree",
+            formula: "size(messages(request)) = 0 -> exists r: forall p: reaches(p, LAST, r)",
+            meaning: "with no request in flight LAST leads from every process to one sink",
+        },
     ],
     known_failures: &[
         "The token is lost with the process that has it.",

@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, Other,
-    Outbox, Partners, Phase, Renaming, Shared, Stamp, Start, Structure, Tree, Value, Variant,
+    Outbox, Partners, Phase, Renaming, Shared, Stamp, Start, StatedInvariant, Structure, Tree,
+    Value, Variant,
 };
 use queue::{LocalIndex, Queue};
 
@@ -315,6 +316,34 @@ const ABOUT: About = About {
          to HOLDER and be ASKED.",
         "On an own request, a REQUEST, the token or an exit: note it, then assign_privilege, then \
          make_request.",
+    ],
+    invariants: &[
+        StatedInvariant {
+            name: "one-token",
+            formula: "count(p: p.HOLDER = p) + size(messages(token)) = 1",
+            meaning: "there is exactly one token",
+        },
+        StatedInvariant {
+            name: "holder-leads",
+            formula: "forall q: q.HOLDER = q or size(messages(token, any, q)) = 1 -> forall p: \
+                     reaches(p, HOLDER, q)",
+            meaning: "HOLDER leads from every process to the token",
+        },
+        StatedInvariant {
+            name: "queue-bound",
+            formula: "forall p: size(p.queue) <= size(neighbours(p)) + 1",
+            meaning: "a queue holds at most the neighbours and the process itself",
+        },
+        StatedInvariant {
+            name: "asked",
+            formula: "forall p: p.ASKED -> p.HOLDER != p and size(p.queue) > 0",
+            meaning: "only a process without the token whose queue is not empty has asked for it",
+        },
+        StatedInvariant {
+            name: "one-request",
+            formula: "forall p, q: size(messages(request, p, q)) <= 1",
+            meaning: "on an edge there is at most one request in a direction",
+        },
     ],
     known_failures: &[
         "A process that is down cuts the tree in parts; the token is lost with its holder.",

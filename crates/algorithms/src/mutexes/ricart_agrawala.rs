@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId,
-    NodeSet, Other, Outbox, Partners, Phase, SpecialRepair, Stamp, Start, Structure, Time, Value,
-    Variant,
+    NodeSet, Other, Outbox, Partners, Phase, SpecialRepair, Stamp, Start, StatedInvariant,
+    Structure, Time, Value, Variant,
 };
 
 /// One process of Ricart and Agrawala's algorithm.
@@ -279,6 +279,24 @@ const ABOUT: About = About {
         "On a request: reply at once, unless in the critical section, or requesting with the lower \
          (time, id); then defer.",
         "To leave: reply to all deferred.",
+    ],
+    invariants: &[
+        StatedInvariant {
+            name: "all-replies",
+            formula: "forall p: p.phase = in_cs -> size(p.missing) = 0",
+            meaning: "a process in the critical section has the replies of all others",
+        },
+        StatedInvariant {
+            name: "later-deferred",
+            formula: "forall p, q: p.request != none and q.request != none and q in p.DR -> \
+                     p.request < q.request",
+            meaning: "a requesting process defers only requests that are later than its own",
+        },
+        StatedInvariant {
+            name: "none-deferred",
+            formula: "forall p: p.phase = idle -> size(p.DR) = 0",
+            meaning: "an idle process defers no reply",
+        },
     ],
     known_failures: &[
         "One process that is down stops all: its reply never comes.",

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, Outbox,
-    Partners, Phase, Stamp, Start, Structure, Value,
+    Partners, Phase, Stamp, Start, StatedInvariant, Structure, Value,
     mutexes::{serial::is_newer, state::State},
 };
 
@@ -243,6 +243,18 @@ const ABOUT: About = About {
         "To leave: set our T to the number of our request, and test.",
         "Test: send the token to the first k of i+1, i+2, ..., i-1 whose R[k] is newer than T[k]; \
          if there is none, keep it.",
+    ],
+    invariants: &[
+        StatedInvariant {
+            name: "one-token",
+            formula: "count(p: p.T != none) + size(messages(token)) = 1",
+            meaning: "there is exactly one token",
+        },
+        StatedInvariant {
+            name: "by-token",
+            formula: "forall p: p.phase = in_cs -> p.T != none",
+            meaning: "only the process with the token is in the critical section",
+        },
     ],
     known_failures: &[
         "Requests are not granted in the order in which they happened, but round the ring.",

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     About, Choice, Claim, ClaimAt, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId,
     NodeSet, Other, Outbox, Partners, Phase, SetsOf, Shared, SpecialRepair, Stamp, Start,
-    StartError, Structure, Time, Value, Variant,
+    StartError, StatedInvariant, Structure, Time, Value, Variant,
 };
 
 /// One process of Sanders' algorithm: a requester and an arbiter.
@@ -512,6 +512,12 @@ const ABOUT: About = About {
         "On INQUIRE: give the permission back (YIELD) once an arbiter has sent FAILED, later too.",
         "On YIELD or RELEASE: CSSTAT is free; grant the first.",
     ],
+    invariants: &[StatedInvariant {
+        name: "one-grant",
+        formula: "forall p, q: p != q -> not exists a in p.grants: a in q.grants and p.phase \
+                     = in_cs and q.phase = in_cs",
+        meaning: "no two processes are in the critical section by a grant of the same arbiter",
+    }],
     known_failures: &[
         "With check=off and sets that do not exclude two processes, both can be in the critical \
          section.",

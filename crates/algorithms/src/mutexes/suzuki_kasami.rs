@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId,
-    NodeSet, Other, Outbox, Partners, Phase, Stamp, Start, Structure, Value, Variant,
+    NodeSet, Other, Outbox, Partners, Phase, Stamp, Start, StatedInvariant, Structure, Value,
+    Variant,
     mutexes::{serial::is_newer, state::State},
 };
 
@@ -309,6 +310,23 @@ const ABOUT: About = About {
          here, its client is idle, and RN is LN + 1: send the token.",
         "To leave: set our LN to our RN, append all that wait and are not in Q, and send the token \
          to the head of Q, or keep it.",
+    ],
+    invariants: &[
+        StatedInvariant {
+            name: "one-token",
+            formula: "count(p: p.LN != none) + size(messages(token)) = 1",
+            meaning: "there is exactly one token",
+        },
+        StatedInvariant {
+            name: "known-requests",
+            formula: "forall p, q: p.RN[q] <= q.RN[q]",
+            meaning: "no process knows of a request before it is made",
+        },
+        StatedInvariant {
+            name: "served-requests",
+            formula: "forall p, q: p.LN != none -> p.LN[q] <= q.RN[q]",
+            meaning: "no request is served before it is made",
+        },
     ],
     known_failures: &[
         "Requests are not granted in the order in which they happened: it depends on which \

@@ -107,7 +107,9 @@ impl<M: Mutex> Generic<M> {
         known.raise(me, changes);
         let elector = Elector::new(plan.election(), me, &known, plan.processes());
         let (reports, early) = (BTreeMap::new(), Vec::new());
-        let suspended = Suspended { time: Time::ZERO, elector, reports, early };
+        // Its requests are behind those that are pending: it knows no clock of before.
+        let time = Time::new(known.view(), 0);
+        let suspended = Suspended { time, elector, reports, early };
         Self {
             me,
             plan: plan.clone(),
@@ -166,7 +168,8 @@ impl<M: Mutex> Generic<M> {
     }
 
     /// Whether the clock travels with this message (`None`: a message of the application). An
-    /// election needs none: the view that follows it sets the clocks.
+    /// election needs none: the view that follows it sets the clocks. Nor does a report with a
+    /// reading of that view, as of a process that has restarted.
     pub fn carries_clock(&self, message: Option<&RepairMessage<M::Message>>) -> bool {
         match (&self.stage, message) {
             (Stage::Running(running), None) => running.process.machine().carries_clock(None),
@@ -174,6 +177,7 @@ impl<M: Mutex> Generic<M> {
                 running.process.machine().carries_clock(Some(message))
             }
             (_, Some(RepairMessage::Election { .. } | RepairMessage::Acknowledge { .. })) => false,
+            (_, Some(RepairMessage::Report(report))) => report.counts(self.time()),
             (Stage::Running(_) | Stage::Suspended(_), _) => true,
         }
     }
@@ -308,7 +312,9 @@ impl<M: Mutex> Generic<M> {
                 }
             }
             RepairMessage::Report(report) => {
-                self.rise_above(sent);
+                if report.counts(sent) {
+                    self.rise_above(sent);
+                }
                 if self.catch_up(from, &report.changes, out) {
                     self.on_report(from, report, out);
                 }

@@ -116,6 +116,14 @@ pub struct Report {
     pub pending: Option<Stamp>,
 }
 
+impl Report {
+    /// Whether a clock reading counts that goes with it: the view that it leads to sets the clocks
+    /// to readings of its own.
+    pub(super) fn counts(&self, sent: Time) -> bool {
+        sent.epoch() < self.changes.view()
+    }
+}
+
 /// The start of a view.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct View {
@@ -252,9 +260,14 @@ impl<M: Message> Message for RepairMessage<M> {
                 visit(&mut claim.request.time);
                 claim.message.times(visit);
             }
-            Self::Report(Report { pending: Some(stamp), .. }) => visit(&mut stamp.time),
+            Self::Report(report) => {
+                // A reading of the view that the report leads to is of no use once that runs, and
+                // before that nobody shifts readings of it.
+                let forming = report.changes.view();
+                let pending = report.pending.iter_mut().map(|stamp| &mut stamp.time);
+                pending.filter(|time| time.epoch() < forming).for_each(visit);
+            }
             Self::Election { .. }
-            | Self::Report(_)
             | Self::View(_)
             | Self::Acknowledge { .. }
             | Self::Claim { .. } => {}

@@ -16,6 +16,15 @@ pub struct Convergence {
     next: Vec<Vec<(u32, Vec<NodeId>)>>,
 }
 
+/// The longest run until the ring is legitimate.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Settling {
+    /// The flags at its start.
+    pub flags: Vec<u32>,
+    /// Its steps, the one that makes the ring legitimate included.
+    pub steps: usize,
+}
+
 /// A run that never settles: from these flags these moves lead back to the same flags.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Cycle {
@@ -74,10 +83,29 @@ impl Convergence {
         best.map(|states| self.cycle(&states))
     }
 
+    /// The longest run until the ring is legitimate, from the worst flags and by the worst choices
+    /// of the daemon; none if some run never settles.
+    pub fn longest_settling(&self) -> Option<Settling> {
+        let (remain, steps) = self.settle();
+        if remain.contains(&true) {
+            return None;
+        }
+        let (ring, &steps) = steps.iter().enumerate().rev().max_by_key(|&(_, steps)| steps)?;
+        Some(Settling { flags: self.rings[ring].flags().to_vec(), steps })
+    }
+
     /// The states from which a run can go on for ever without settling: those that remain when all
     /// that must settle in their next move are taken away, again and again.
     fn unsettled(&self) -> Vec<bool> {
+        self.settle().0
+    }
+
+    /// The states from which a run can go on for ever, and of the others the steps of the longest
+    /// run until the ring is legitimate.
+    fn settle(&self) -> (Vec<bool>, Vec<usize>) {
         let mut remain = vec![true; self.rings.len()];
+        let legitimate = self.rings.iter().map(Ring::is_legitimate);
+        let mut steps: Vec<_> = legitimate.map(|legitimate| usize::from(!legitimate)).collect();
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.rings.len()];
         let mut left: Vec<_> = self.next.iter().map(Vec::len).collect();
         for (ring, next) in self.next.iter().enumerate() {
@@ -90,12 +118,13 @@ impl Convergence {
             remain[ring] = false;
             for &earlier in &before[ring] {
                 left[earlier as usize] -= 1;
+                steps[earlier as usize] = steps[earlier as usize].max(steps[ring] + 1);
                 if left[earlier as usize] == 0 {
                     done.push(earlier as usize);
                 }
             }
         }
-        remain
+        (remain, steps)
     }
 
     /// A shortest cycle through this state with fewer moves than `limit`, both ends included.
@@ -150,6 +179,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Every run is tried, with nothing remembered.
+    fn longest(ring: &Ring, daemon: Daemon) -> usize {
+        if ring.is_legitimate() {
+            return 0;
+        }
+        let choices = daemon.choices(ring).into_iter();
+        choices.map(|movers| 1 + longest(&ring.step(&movers), daemon)).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn the_longest_settling_is_that_of_all_runs() {
+        for (n, k, daemon) in [
+            (3, 3, Daemon::Central),
+            (3, 3, Daemon::Distributed),
+            (4, 4, Daemon::Synchronous),
+            (4, 3, Daemon::Central),
+        ] {
+            let settling = Convergence::new(n, k, daemon).longest_settling().expect("it settles");
+            let all = Ring::every(n, k).map(|ring| longest(&ring, daemon)).max();
+            assert_eq!(Some(settling.steps), all, "{daemon:?}, n = {n}, k = {k}");
+            assert_eq!(longest(&Ring::new(k, settling.flags), daemon), settling.steps);
+        }
+        assert_eq!(Convergence::new(4, 2, Daemon::Central).longest_settling(), None);
     }
 
     #[test]

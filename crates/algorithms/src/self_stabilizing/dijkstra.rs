@@ -321,6 +321,7 @@ const ABOUT: About = About {
         "By messages: answer every message with the own flag to the right neighbour, after the \
          move or without one.",
     ],
+    invariants: &[],
     known_failures: &[
         "Read directly: with k <= n-2, or with k <= n-1 when several move at once, it need not \
          settle. (k > n, as in some lecture texts, is enough, but more than is needed.)",

@@ -122,6 +122,7 @@ const ABOUT: About = About {
     source: "",
     idea: "",
     rules: &[],
+    invariants: &[],
     known_failures: &[],
 };
 

@@ -27,12 +27,10 @@ pub(super) fn rows() -> Vec<Row> {
         let (bully, ring) = (generic(ElectionName::Bully), generic(ElectionName::ChangRoberts));
         rows.push(Case::crash(bully).contenders(most).row(about));
         rows.push(Case::crash(ring).contenders(most).row(about));
-        if about.structure != Structure::Ring {
-            // What goes round on a ring while the restarted process elects makes no end of clocks.
-            rows.push(Case::crash(bully).restart().fifo().contenders(1).row(about));
-            let two = if LARGE.contains(&about.name) { 1 } else { 2 };
-            rows.push(Case::crash(ring).restart().contenders(two).row(about));
-        }
+        rows.push(Case::crash(bully).restart().fifo().contenders(1).row(about));
+        let on_ring = about.structure == Structure::Ring;
+        let most = if on_ring || LARGE.contains(&about.name) { 1 } else { 2 };
+        rows.push(Case::crash(ring).restart().contenders(most).row(about));
         if SMALL.contains(&about.name) {
             rows.push(Case::crash(ring).crashes(2).row(about));
             rows.push(Case::crash(ring).nodes(4).contenders(2).row(about));

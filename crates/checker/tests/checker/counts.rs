@@ -43,6 +43,7 @@ fn states(name: &str, nodes: u32, threads: usize) -> u64 {
         limits: Limits { threads, ..Limits::default() },
         first: false,
         walks: None,
+        invariants: Vec::new(),
     };
     let report = check(&task, &mut NoClock).expect("a plain system");
     assert_eq!(report.searches[0].stopped, None, "{name}");

@@ -1,6 +1,7 @@
 //! The checker's tests, one binary: linking takes longer than compiling them.
 
 mod counts;
+mod invariants;
 mod mutants;
 mod pictures;
 mod reduction;

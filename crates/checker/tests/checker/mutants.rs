@@ -78,6 +78,7 @@ fn without_a_mutation_nothing_is_violated() {
             limits: Limits::default(),
             first: true,
             walks: None,
+            invariants: Vec::new(),
         };
         let report = check(&task, &mut NoClock).expect("the system starts");
         assert!(!report.is_violated() && report.is_complete(), "{what}");

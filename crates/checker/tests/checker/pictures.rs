@@ -19,12 +19,12 @@ fn the_pictures_of_the_controls_are_up_to_date() {
         let report = check(&task, &mut NoClock).expect("the system starts");
         for verdict in &report.verdicts {
             let Some(trail) = &verdict.trail else { continue };
-            let scripted = script(&task, verdict.name, trail).expect("the system starts");
+            let scripted = script(&task, &verdict.name, trail).expect("the system starts");
             let (header, events) = (&scripted.played.header, &scripted.played.events);
             let drawing = scripted.script.drawing(&scripted.played);
             let picture = diagram::draw(header, events, &drawing);
             for (ending, text) in [("script", scripted.script.text()), ("svg", picture)] {
-                let name = format!("{}.{ending}", task.file_name(verdict.name));
+                let name = format!("{}.{ending}", task.file_name(&verdict.name));
                 if env::var_os("MUTUA_REWRITE_SCRIPTS").is_some() {
                     fs::write(kept.join(&name), &text).expect("the directory can be written");
                 }

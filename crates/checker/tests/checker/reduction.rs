@@ -68,6 +68,7 @@ fn run(about: &About, system: &System, reduction: Reduction) -> Option<Report> {
         limits: Limits { states: Some(MOST), threads: 1, ..Limits::default() },
         first: false,
         walks: None,
+        invariants: Vec::new(),
     };
     // A variant that needs more than its name (a file of sets) does not start.
     check(&task, &mut NoClock).ok()
@@ -77,9 +78,13 @@ fn is_whole(report: &Report) -> bool {
     report.searches.iter().all(|search| !search.is_limited())
 }
 
-fn verdicts(report: &Report) -> Vec<(&'static str, Option<bool>, Option<usize>)> {
+fn verdicts(report: &Report) -> Vec<(String, Option<bool>, Option<usize>)> {
     let steps = |verdict: &mutua_checker::Verdict| verdict.trail.as_ref().map(|t| t.steps.len());
-    report.verdicts.iter().map(|verdict| (verdict.name, verdict.holds, steps(verdict))).collect()
+    report
+        .verdicts
+        .iter()
+        .map(|verdict| (verdict.name.to_string(), verdict.holds, steps(verdict)))
+        .collect()
 }
 
 /// How many systems were compared, in how many a property is violated, and in how many the
@@ -89,7 +94,7 @@ struct Tally {
     compared: u32,
     violated: u32,
     smaller: u32,
-    by: BTreeMap<(&'static str, &'static str), u32>,
+    by: BTreeMap<(&'static str, String), u32>,
 }
 
 impl Tally {
@@ -97,9 +102,9 @@ impl Tally {
     fn assert_enough(&self) {
         assert!(self.compared > 200 && self.violated > 100 && self.smaller > 20, "{self:?}");
         for property in ["deadlock-free", "fencing", "ordering", "bounded-bypass"] {
-            assert!(self.by.contains_key(&("orders", property)), "{property}: {self:?}");
+            assert!(self.by.contains_key(&("orders", property.to_owned())), "{property}: {self:?}");
         }
-        assert!(self.by.contains_key(&("symmetry", "deadlock-free")), "{self:?}");
+        assert!(self.by.contains_key(&("symmetry", "deadlock-free".to_owned())), "{self:?}");
     }
 
     fn count(&mut self, report: &Report) {
@@ -108,7 +113,7 @@ impl Tally {
             for used in report.searches.iter().filter(of_it).flat_map(|s| &s.reductions) {
                 let known = ["shifts", "symmetry", "orders"];
                 for how in known.into_iter().filter(|how| used.starts_with(how)) {
-                    *self.by.entry((how, verdict.name)).or_default() += 1;
+                    *self.by.entry((how, verdict.name.to_string())).or_default() += 1;
                 }
             }
         }

@@ -30,11 +30,12 @@ fn task(name: &str, repair: Repair, restarts: u32, first: bool, timers: Timers) 
         limits: Limits::default(),
         first,
         walks: None,
+        invariants: Vec::new(),
     }
 }
 
-fn verdicts(report: &Report) -> Vec<(&'static str, Option<bool>)> {
-    report.verdicts.iter().map(|verdict| (verdict.name, verdict.holds)).collect()
+fn verdicts(report: &Report) -> Vec<(String, Option<bool>)> {
+    report.verdicts.iter().map(|verdict| (verdict.name.to_string(), verdict.holds)).collect()
 }
 
 fn assert_survives(name: &str, election: ElectionName, restarts: u32) {
@@ -80,6 +81,35 @@ fn a_crash_at_any_point_is_survived_by_special_repairs() {
     }
 }
 
+/// On a ring the token goes round while the restarted process elects, so the search ends only if
+/// the clocks of every view that no process enters any more are shifted.
+#[test]
+fn a_restart_on_a_ring_is_survived() {
+    for name in ["le-lann", "dijkstra"] {
+        let repair = Repair { election: ElectionName::ChangRoberts, ..Repair::default() };
+        let mut task = task(name, repair, 1, true, Timers::Bounded);
+        task.system.contenders = Some(vec![NodeId(0)]);
+        let report = check(&task, &mut NoClock).expect("a system that can be checked");
+        assert!(report.is_complete() && !report.is_violated(), "{name}: {:?}", verdicts(&report));
+    }
+}
+
+#[test]
+fn shifts_of_the_clocks_of_a_view_change_no_verdict() {
+    for (name, without_views) in [("raymond", false), ("lamport", false), ("naimi-trehel", true)] {
+        let election = ElectionName::ChangRoberts;
+        let repair = Repair { election, without_views, ..Repair::default() };
+        let mut merged = task(name, repair, 1, false, Timers::Bounded);
+        merged.system.contenders = Some(vec![NodeId(1)]);
+        let whole = Task { reduction: Reduction::None, ..merged.clone() };
+        let run = |task: &Task| check(task, &mut NoClock).expect("a system that can be checked");
+        let (merged, whole) = (run(&merged), run(&whole));
+        assert_eq!(verdicts(&merged), verdicts(&whole), "{name}");
+        assert!(merged.is_complete(), "{name}");
+        assert!(merged.searches[0].states < whole.searches[0].states, "{name}");
+    }
+}
+
 /// As far as the search goes: the message that goes round on links that reorder makes many states.
 /// A resent message that arrives rounds later is met after 8,922 states.
 #[test]
@@ -112,7 +142,7 @@ fn without_view_numbers_an_old_token_comes_back() {
     let exclusion = exclusion.expect("it is checked");
     assert_eq!((exclusion.holds, exclusion.claimed), (Some(false), false));
     let trail = exclusion.trail.as_ref().expect("a shortest counterexample");
-    let scripted = script(&task, exclusion.name, trail).expect("the system starts");
+    let scripted = script(&task, &exclusion.name, trail).expect("the system starts");
     assert_eq!(scripted.played.failures(), Vec::<String>::new());
     assert!(scripted.script.text().contains("expect mutual-exclusion violated"));
 }

@@ -19,6 +19,7 @@ fn counts<M: Mutex>(nodes: u32, entries: u8) -> (u64, u64) {
         limits: Limits::default(),
         first: false,
         walks: None,
+        invariants: Vec::new(),
     };
     let report = check(&task, &mut NoClock).expect("a plain system");
     assert_eq!(report.verdicts[0].holds, Some(true));

@@ -77,9 +77,13 @@ fn run(task: &Task, reduction: Reduction) -> Report {
 }
 
 /// The properties of a report, and in how many steps each is violated.
-fn verdicts(report: &Report) -> Vec<(&'static str, Option<bool>, Option<usize>)> {
+fn verdicts(report: &Report) -> Vec<(String, Option<bool>, Option<usize>)> {
     let steps = |verdict: &mutua_checker::Verdict| verdict.trail.as_ref().map(|t| t.steps.len());
-    report.verdicts.iter().map(|verdict| (verdict.name, verdict.holds, steps(verdict))).collect()
+    report
+        .verdicts
+        .iter()
+        .map(|verdict| (verdict.name.to_string(), verdict.holds, steps(verdict)))
+        .collect()
 }
 
 /// The kept report of `mutua check --all`: algorithm, system and states of its rows of this kind.
@@ -196,7 +200,7 @@ fn every_control_is_found_by_a_shortest_run() {
             }
             let verdict = &report.verdicts[0];
             let steps = verdict.trail.as_ref().map_or(0, |trail| trail.steps.len());
-            assert_eq!((verdict.name, verdict.holds), (violated.name(), Some(false)));
+            assert_eq!((verdict.name.as_ref(), verdict.holds), (violated.name(), Some(false)));
             assert_eq!(steps, *length, "{} {}, {reduction:?}", task.name, row.title);
         }
     }
@@ -211,7 +215,7 @@ fn every_counterexample_plays_on_the_real_machines() {
         let report = run(task, Reduction::None);
         for verdict in &report.verdicts {
             let Some(trail) = &verdict.trail else { continue };
-            let scripted = script(task, verdict.name, trail).expect("the system starts");
+            let scripted = script(task, &verdict.name, trail).expect("the system starts");
             let failures = scripted.played.failures();
             assert!(failures.is_empty(), "{} {}: {failures:?}", task.name, row.title);
             // The written script is read again and plays alike.
@@ -259,6 +263,7 @@ fn without_choosing_the_bakery_is_safe_where_numbers_are_pushed_in_order() {
             limits: Limits::default(),
             first: false,
             walks: None,
+            invariants: Vec::new(),
         };
         let report = run(&task, Reduction::None);
         assert!(report.is_complete() && !report.is_violated(), "{nodes} x {entries}");
@@ -281,6 +286,7 @@ fn a_missing_failed_shows_with_three_of_four_if_the_lowest_only_votes() {
             limits: Limits::default(),
             first: true,
             walks: None,
+            invariants: Vec::new(),
         };
         let report = run(&task, Reduction::None);
         assert_eq!(report.verdicts[0].holds, Some(left_out != 0), "without {left_out}");

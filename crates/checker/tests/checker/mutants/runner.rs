@@ -23,6 +23,7 @@ fn main() {
         limits: Limits { threads: 1, states: Some(300_000), ..Limits::default() },
         first: true,
         walks: None,
+        invariants: Vec::new(),
     };
     for (reduction, word) in [(Reduction::None, "none"), (Reduction::All, "all")] {
         task.reduction = reduction;
