@@ -23,6 +23,8 @@ pub(crate) struct Measures {
     pub(crate) events: u64,
     pub(crate) messages: u64,
     pub(crate) multicasts: u64,
+    /// Of the messages, those that processes sent when their client exited.
+    pub(crate) at_exits: u64,
     /// Messages from one region to another.
     pub(crate) far: u64,
     pub(crate) kinds: Vec<KindCount>,
@@ -70,6 +72,7 @@ impl Measures {
             events: 0,
             messages: 0,
             multicasts: 0,
+            at_exits: 0,
             far: 0,
             kinds: Vec::new(),
             client_delay: Total::default(),

@@ -39,6 +39,8 @@ pub struct RepairPlan {
     pub transmission: Option<u64>,
     /// The bound on handling a message, T_process; by default a tenth of the mean latency.
     pub handling: Option<u64>,
+    /// Measure the time between the entries before and after this one, in nanoseconds.
+    pub gap_at: Option<u64>,
 }
 
 /// A failure detector.
@@ -75,6 +77,9 @@ pub struct RepairReport {
     pub entries_before: u64,
     /// Entries after the first crash.
     pub entries_after: u64,
+    /// The time between the entries before and after [`RepairPlan::gap_at`].
+    #[serde(skip)]
+    pub gap: Option<u64>,
 }
 
 /// A run with a repair.
@@ -160,7 +165,7 @@ impl<M: Mutex> Run<M> {
                 Detector::Perfect(_) => Vec::new(),
                 Detector::Timeout(_) => vec![vec![0; processes]; processes],
             },
-            measured: Measured::default(),
+            measured: Measured::new(plan.gap_at),
             views,
             start,
             plan,
@@ -250,10 +255,13 @@ impl<M: Mutex> Run<M> {
 
     fn request(&mut self, who: NodeId, incarnation: u32) {
         self.world.planned -= 1;
+        if incarnation == u32::MAX && self.world.stage != Stage::Draining {
+            self.world.plan_arrival();
+        }
         let node = &mut self.nodes[who.index()];
         let planned = incarnation == u32::MAX || incarnation == node.client.incarnation;
         if self.world.stage == Stage::Draining || node.client.down || !planned {
-            return;
+            return self.keep_light();
         }
         if node.client.phase != Phase::Idle {
             return self.world.put_off(who);
@@ -310,6 +318,14 @@ impl<M: Mutex> Run<M> {
         }
         self.measured.entries_before.get_or_insert(self.world.measures.entries_in_all);
         self.changes(who);
+        self.keep_light();
+    }
+
+    /// At light load others request instead of a process that is down.
+    fn keep_light(&mut self) {
+        if self.world.clients.active().any(|who| !self.nodes[who as usize].client.down) {
+            self.world.keep_light();
+        }
     }
 
     fn restart(&mut self, who: NodeId) {
@@ -328,7 +344,7 @@ impl<M: Mutex> Run<M> {
         self.perform(who);
         if self.world.clients.active().contains(&who.0) {
             let client = &mut self.nodes[who.index()].client;
-            self.world.plan_after_exit(who, client);
+            self.world.plan_after_restart(who, client);
         }
     }
 
@@ -502,6 +518,7 @@ impl<M: Mutex> Run<M> {
             report,
             election: self.plan.election.name(),
             repair: if self.plan.special { "special" } else { "generic" },
+            gap: self.measured.gap,
             repairs: self.measured.repairs,
             messages_by_purpose: self.measured.by_purpose,
             requests_lost: clients.iter().filter(waits).count() as u64,

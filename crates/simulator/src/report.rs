@@ -35,6 +35,9 @@ pub struct Report {
     pub messages_per_entry: f64,
     /// Messages per entry, a multicast counted once.
     pub multicasts_per_entry: f64,
+    /// Of the messages per entry, those that a process sent when its client exited; the others were
+    /// sent so that a process could enter.
+    pub messages_at_exits: f64,
     /// Messages per entry from one region to another.
     pub far_messages_per_entry: f64,
     /// Messages per entry by kind.
@@ -149,6 +152,7 @@ impl Report {
                 .map(|entries| (entries as f64 * events_per_entry) as u64),
             messages_per_entry: measures.messages as f64 / entries,
             multicasts_per_entry: measures.multicasts as f64 / entries,
+            messages_at_exits: measures.at_exits as f64 / entries,
             far_messages_per_entry: measures.far as f64 / entries,
             messages_by_kind: measures
                 .kinds

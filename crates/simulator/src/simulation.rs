@@ -338,7 +338,7 @@ impl<M: Mutex> Simulation<M> {
         // its client planned only in the incarnation that planned it.
         let planned = incarnation == u32::MAX || incarnation == node.client.incarnation;
         if self.world.stage == Stage::Draining || node.client.down || !planned {
-            return;
+            return self.keep_light();
         }
         if node.client.phase != Phase::Idle {
             return self.world.put_off(who);
@@ -360,7 +360,9 @@ impl<M: Mutex> Simulation<M> {
         self.world.exits(who, &mut node.client);
         node.process.release(&mut self.outbox);
         self.record_handled(who, || What::Exit);
+        let before = self.world.measures.messages;
         self.perform(who, None);
+        self.world.measures.at_exits += self.world.measures.messages - before;
     }
 
     fn send_app_message(&mut self, who: NodeId) {
@@ -408,6 +410,14 @@ impl<M: Mutex> Simulation<M> {
         if let Some(recorder) = &mut self.world.recorder {
             recorder.happens(self.world.now, who, What::Crash);
         }
+        self.keep_light();
+    }
+
+    /// At light load others request instead of a process that is down.
+    fn keep_light(&mut self) {
+        if self.world.clients.active().any(|who| !self.nodes[who as usize].client.down) {
+            self.world.keep_light();
+        }
     }
 
     /// Restarts a process from its initial state: the algorithms define no recovery.
@@ -423,7 +433,7 @@ impl<M: Mutex> Simulation<M> {
         self.perform(who, None);
         if self.world.clients.active().contains(&who.0) {
             let client = &mut self.nodes[who.index()].client;
-            self.world.plan_after_exit(who, client);
+            self.world.plan_after_restart(who, client);
         }
     }
 

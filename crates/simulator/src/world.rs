@@ -199,6 +199,23 @@ impl<M: Message> World<M> {
         self.plan_request(at, node, u32::MAX);
     }
 
+    /// At light load one request follows another. If the process that was to make the next one is
+    /// down, or crashed before its exit, another one makes it.
+    pub(crate) fn keep_light(&mut self) {
+        let idle = self.checks.waiting == 0 && self.checks.in_cs == 0;
+        if self.is_light() && idle && self.planned == 0 && self.next_after.is_none() {
+            self.next_after = Some(self.now);
+        }
+    }
+
+    /// Plans the next request of a process that has restarted.
+    pub(crate) fn plan_after_restart(&mut self, who: NodeId, client: &mut Client) {
+        match self.is_light() {
+            true => self.keep_light(),
+            false => self.plan_after_exit(who, client),
+        }
+    }
+
     // Requests, entries and exits.
 
     pub(crate) fn make_request(&mut self, who: NodeId, client: &mut Client) {
@@ -297,7 +314,7 @@ impl<M: Message> World<M> {
         self.plan_after_exit(who, client);
     }
 
-    pub(crate) fn plan_after_exit(&mut self, who: NodeId, client: &mut Client) {
+    fn plan_after_exit(&mut self, who: NodeId, client: &mut Client) {
         let incarnation = client.incarnation;
         match self.clients.workload.load {
             Load::Light { .. } => self.next_after = Some(self.now),

@@ -53,9 +53,16 @@ pub(super) struct Measured {
     pub(super) entries_before: Option<u64>,
     pub(super) repairs: Vec<Repaired>,
     pub(super) by_purpose: ByPurpose,
+    /// The time that is of interest, and the time between the entries around it.
+    gap_at: Option<u64>,
+    pub(super) gap: Option<u64>,
 }
 
 impl Measured {
+    pub(super) fn new(gap_at: Option<u64>) -> Self {
+        Self { gap_at, ..Self::default() }
+    }
+
     pub(super) fn sends<A: Message>(&mut self, message: &RepairMessage<A>, receivers: usize) {
         let kinds = self.by_purpose.entry(message.purpose().word()).or_default();
         *kinds.entry(message.kind()).or_default() += receivers as u64;
@@ -67,6 +74,12 @@ impl Measured {
     }
 
     pub(super) fn enters(&mut self, now: u64) {
+        if let (Some(at), Some(before)) = (self.gap_at, self.last_entry_at)
+            && before <= at
+            && at < now
+        {
+            self.gap = Some(now - before);
+        }
         self.last_entry_at = Some(now);
         if let Some(repaired) = self.repairs.last_mut() {
             repaired.entered_at.get_or_insert(now);

@@ -40,6 +40,7 @@ fn repair_plan(plan: Plan, election: ElectionName, detector: Detector) -> Repair
         detector,
         transmission: None,
         handling: None,
+        gap_at: None,
     }
 }
 

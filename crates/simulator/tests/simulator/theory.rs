@@ -260,3 +260,26 @@ fn every_formula_gives_the_figures_worked_out_by_hand() {
         }
     }
 }
+
+/// S4 counts the messages to enter and those to exit separately.
+#[test]
+fn messages_to_exit_are_those_of_the_release() {
+    for (name, at_light_load, saturated) in [
+        ("central", 1.0, 1.0),
+        ("lamport", 8.0, 8.0),
+        // Replies that were deferred until the exit let others enter.
+        ("ricart-agrawala", 0.0, 8.0),
+        // The process that exits is a voter too, which grants the next request.
+        ("maekawa", 4.0, 5.0),
+        ("naimi-trehel", 0.0, 1.0),
+    ] {
+        let setup = Setup::new(9);
+        for (load, expected) in
+            [(TheoryLoad::Light, at_light_load), (TheoryLoad::Saturated, saturated)]
+        {
+            let theory = theory(name, &setup, load);
+            let report = &runs(name, &setup, load, &theory)[0];
+            assert_eq!(report.messages_at_exits, expected, "{name}, {load:?}");
+        }
+    }
+}

@@ -1,8 +1,9 @@
 //! The measures cover the planned entries, under every workload.
 
-use mutua_algorithms::{NodeId, Setup};
+use mutua_algorithms::{NodeId, Setup, repairs::ElectionName};
 use mutua_simulator::{
-    Distribution, Load, Network, Plan, Report, ScriptedRequest, Who, Workload, simulate, theory,
+    Detector, Distribution, Load, Network, Outage, Plan, RepairPlan, Report, ScriptedRequest, Who,
+    Workload, simulate, simulate_repaired, theory,
 };
 
 const T: u64 = 1_000_000;
@@ -158,4 +159,35 @@ fn a_run_longer_than_the_virtual_clock_is_refused_with_the_reason() {
     let never = Load::Script(vec![ScriptedRequest { at: u64::MAX, node: NodeId(0), hold: None }]);
     let never = plan(3, Workload { load: never, who: Who::All, hold: HOLD }, 1);
     assert!(refusal(&never).contains("invalid duration"), "{}", refusal(&never));
+}
+
+#[test]
+fn at_light_load_and_open_load_others_request_instead_of_a_crashed_process() {
+    let open = Load::Poisson { gap: 200 * T };
+    let loads =
+        [Workload::light(5, T as f64, HOLD), Workload { load: open, who: Who::All, hold: HOLD }];
+    for workload in loads {
+        let mut plan = plan(5, workload.clone(), 100);
+        plan.network.outages = vec![Outage { node: NodeId(2), from: 500 * T, until: None }];
+        let repaired = RepairPlan {
+            plan,
+            election: ElectionName::Bully,
+            special: true,
+            chosen: Vec::new(),
+            detector: Detector::Perfect(Distribution::Constant(T)),
+            transmission: None,
+            handling: None,
+            gap_at: None,
+        };
+        for name in ["maekawa", "naimi-trehel"] {
+            let report = simulate_repaired(name, &repaired, None).expect("registered");
+            let report = report.expect("it can start");
+            assert_eq!(report.report.entries, 100, "{name} {:?}", workload.load);
+            assert_eq!(report.report.violations, [], "{name} {:?}", workload.load);
+        }
+    }
+    // Without a repair: the coordinator does not miss an idle client.
+    let mut plan = plan(5, Workload::light(5, T as f64, HOLD), 100);
+    plan.network.outages = vec![Outage { node: NodeId(2), from: 20 * T, until: None }];
+    assert_eq!(run("central", &plan).entries, 100);
 }
