@@ -16,11 +16,14 @@ pub(crate) struct Guards {
     /// Send time of the latest messages that a majority has answered, while this voter leads.
     acknowledged: Option<Instant>,
     silent_until: Option<Instant>,
+    /// Whether it is the only voter: a majority by itself, though nobody answers it.
+    sole: bool,
 }
 
 impl Guards {
     pub(crate) fn new(election_max: Duration, on: bool) -> Guards {
-        Guards { election_max, on, speaks_since: None, acknowledged: None, silent_until: None }
+        let (speaks_since, acknowledged, silent_until) = (None, None, None);
+        Guards { election_max, on, speaks_since, acknowledged, silent_until, sole: false }
     }
 
     /// Take in what openraft reports: whether this voter leads, and the age of the last
@@ -35,6 +38,11 @@ impl Guards {
         }
     }
 
+    /// Take in whether this voter is the only one.
+    pub(crate) fn set_sole(&mut self, sole: bool) {
+        self.sole = sole;
+    }
+
     pub(crate) fn leads(&self) -> bool {
         self.speaks_since.is_some()
     }
@@ -44,7 +52,7 @@ impl Guards {
     /// sends nothing for `4 x election_max`, which is long enough for the others to elect. After
     /// that it tries again, since it may be the only one with the whole log.
     pub(crate) fn may_send(&mut self, now: Instant) -> bool {
-        if !self.on {
+        if !self.on || self.sole {
             return true;
         }
         if let Some(until) = self.silent_until {
@@ -67,7 +75,7 @@ impl Guards {
 
     /// Guard 3. A leader that is cut off would take proposals that vanish much later.
     pub(crate) fn may_propose(&self, now: Instant) -> bool {
-        if !self.on {
+        if !self.on || self.sole {
             return self.leads();
         }
         self.acknowledgement_age(now).is_some_and(|age| age < self.election_max)
@@ -147,6 +155,16 @@ mod tests {
         guards.observe(start + MAX * 4, false, None);
         assert!(!guards.may_send(start + MAX * 5));
         assert!(guards.may_send(start + MAX * 7));
+    }
+
+    #[test]
+    fn the_only_voter_needs_no_acknowledgement() {
+        let start = Instant::now();
+        let mut guards = leader(start);
+        guards.set_sole(true);
+        assert!(guards.may_send(start + MAX * 9) && guards.may_propose(start + MAX * 9));
+        guards.set_sole(false);
+        assert!(!guards.may_propose(start + MAX * 9));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Follows openraft's reports: feeds the guards, tells the watcher who leads, and notices the end.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use openraft::{ServerState, error::Fatal};
 use tokio::{sync::watch, time::Instant};
@@ -15,12 +15,16 @@ pub(crate) async fn run(
 ) {
     let mut led = false;
     let end = loop {
-        let (leads, age, running) = {
+        let (leads, age, running, sole) = {
             let metrics = metrics.borrow_and_update();
             let age = metrics.millis_since_quorum_ack.map(Duration::from_millis);
-            (metrics.state == ServerState::Leader, age, metrics.running_state.clone())
+            let voters = metrics.membership_config.membership().get_joint_config();
+            let is_me = |only: &BTreeSet<_>| only.len() == 1 && only.contains(&metrics.id);
+            let sole = matches!(voters.as_slice(), [only] if is_me(only));
+            (metrics.state == ServerState::Leader, age, metrics.running_state.clone(), sole)
         };
         let leads = leads && running.is_ok();
+        shared.guards().set_sole(sole);
         shared.guards().observe(Instant::now(), leads, age);
         if leads != led {
             led = leads;

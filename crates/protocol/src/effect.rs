@@ -68,6 +68,8 @@ pub enum Effect {
     },
     /// Write this to the trace; only after [`Protocol::trace`](crate::Protocol::trace).
     Trace {
+        /// The trace.
+        trace: TraceId,
         /// The next line.
         line: Box<TraceLine>,
     },
@@ -95,6 +97,8 @@ pub enum Effect {
         /// The command to decide.
         command: Command,
     },
+    /// The members have changed: dial the new ones, and no longer the former ones.
+    Members,
     /// Write this to the node's log.
     Log {
         /// The severity.
@@ -103,6 +107,10 @@ pub enum Effect {
         text: String,
     },
 }
+
+/// A trace of this node; no two ever have the same number.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct TraceId(pub(crate) u64);
 
 /// A line of a node's trace.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -37,7 +37,7 @@ mod view;
 pub mod views;
 mod wire;
 
-pub use effect::{Answer, Effect, Level, Refusal, TraceLine};
+pub use effect::{Answer, Effect, Level, Refusal, TraceId, TraceLine};
 pub use link::Connection;
 pub use member::{Member, digest};
 pub use moment::Moment;

@@ -5,7 +5,8 @@ use std::fmt;
 use mutua_algorithms::split_mix::mix;
 use serde::{Deserialize, Serialize};
 
-/// A member of the cluster: its index in the configured list, the same at every member.
+/// A member of the cluster, by a number that is the same at every member and not used again: its
+/// place in the directory, which for those that found a cluster is their index in the list.
 ///
 /// Within a view, members have [`NodeId`](mutua_algorithms::NodeId)s without gaps.
 #[derive(

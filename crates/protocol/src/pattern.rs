@@ -3,8 +3,10 @@
 //! Written by hand: names are any bytes, and published matchers treat `/`, brackets or UTF-8
 //! specially.
 
+use serde::{Deserialize, Serialize};
+
 /// A pattern of names: `*` matches any bytes, `?` matches one byte.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 pub struct Pattern(String);
 
 impl Pattern {

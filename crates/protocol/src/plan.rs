@@ -13,6 +13,8 @@ use mutua_algorithms::{
     registry::{self, MutexVisitor},
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     Pattern,
     machine::{self, Machine},
@@ -23,7 +25,7 @@ use crate::{
 pub const DEFAULT_ALGORITHM: &str = registry::DEFAULT.name;
 
 /// The algorithm of the names that fit a pattern.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
     /// The names that the rule serves.
     pub names: Pattern,
@@ -172,6 +174,27 @@ impl Plan {
     ///
     /// The first rule that cannot be followed, in a view of all members or of fewer.
     pub fn new(members: u32, rules: &[Rule]) -> Result<Self, PlanError> {
+        let plan = Self::of_any_size(members, rules)?;
+        for (index, rule) in plan.rules.iter().enumerate() {
+            let setup = Setup { nodes: members, ..rule.setup.clone() };
+            let algorithm = rule.about.name;
+            // The cluster as configured has the structure that was configured; only views of other
+            // sizes fall back.
+            (rule.code.start)(&setup).map_err(|error| PlanError {
+                rule: index,
+                why: RuleError::NoStart { algorithm, error },
+            })?;
+        }
+        Ok(plan)
+    }
+
+    /// The same for a cluster whose members come and go: where a rule's structure has no form for
+    /// so many members, they run on its fallback too.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that cannot be followed in a view of some size up to this one.
+    pub fn of_any_size(members: u32, rules: &[Rule]) -> Result<Self, PlanError> {
         let rest = Rule::new("*", DEFAULT_ALGORITHM);
         let rules: Vec<_> = rules
             .iter()
@@ -182,7 +205,7 @@ impl Plan {
             })
             .collect::<Result<_, _>>()?;
         let text: Vec<_> = rules.iter().map(Resolved::text).collect();
-        let digest = digest(format!("{members} {}", text.join("\n")).as_bytes());
+        let digest = digest(text.join("\n").as_bytes());
         Ok(Self { members, rules, digest })
     }
 
@@ -196,7 +219,7 @@ impl Plan {
         self.rule(self.rule_of(name)).about
     }
 
-    /// A number that equal plans share: members compare it when they connect.
+    /// A number that plans of the same rules share: members compare it when they connect.
     pub(crate) fn digest(&self) -> u64 {
         self.digest
     }
@@ -266,9 +289,8 @@ fn resolve(members: u32, rule: &Rule) -> Result<Resolved, RuleError> {
         ..Setup::new(members)
     };
     let algorithm = about.name;
-    // The cluster as configured has the structure that was configured; only smaller views fall
-    // back.
-    let start = (code.start)(&setup).map_err(|error| RuleError::NoStart { algorithm, error })?;
+    let start = start_or_fall_back(code, &setup)
+        .map_err(|error| RuleError::NoStart { algorithm, error })?;
     for size in 1..members {
         start_or_fall_back(code, &Setup { nodes: size, ..setup.clone() })
             .map_err(|error| RuleError::NoStartForView { algorithm, size, error })?;

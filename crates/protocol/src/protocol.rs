@@ -7,6 +7,7 @@ mod decider;
 mod fixed_list;
 mod idle_cleanup;
 mod locks;
+mod membership;
 mod peers;
 mod reclaim;
 mod records;
@@ -42,7 +43,7 @@ pub use peers::Rejected;
 pub struct ProtocolConfig {
     /// The cluster's name.
     pub cluster: String,
-    /// The members' names, in the order of the list, for logs and statuses.
+    /// The members' names, in the order of the list or by place, for logs and statuses.
     pub names: Vec<String>,
     /// This member.
     pub me: Member,
@@ -69,7 +70,8 @@ const LAPSED: &str = "the view lease has lapsed: too few voters acknowledge it";
 pub struct Protocol {
     config: ProtocolConfig,
     table: Table,
-    /// One for each other member, and `None` at this member's index.
+    /// One for each other member, by its index or place, and `None` at this member's and at those
+    /// of former members.
     links: Vec<Option<Link>>,
     /// Peers with bytes to write.
     ready: BTreeSet<Member>,
@@ -98,8 +100,8 @@ pub struct Protocol {
     /// The number of calls of each member without a reply of the driver yet.
     called: BTreeMap<Member, usize>,
     cleanup: idle_cleanup::IdleCleanup,
-    /// Writes the trace of a lock, if one is wanted.
-    tracer: Option<tracing::Tracer>,
+    /// The traces that are wanted.
+    tracers: Vec<tracing::Tracer>,
     timers: BTreeSet<(Moment, Timer)>,
     /// The time of the first timer.
     wake_at: Moment,
@@ -152,7 +154,10 @@ impl Protocol {
         let me = config.me;
         let link = |index| (Member(index) != me).then(|| Link::new(now));
         let mut protocol = Self {
-            links: (0..config.plan.members()).map(link).collect(),
+            links: match config.views.is_decided() {
+                true => Vec::new(),
+                false => (0..config.plan.members()).map(link).collect(),
+            },
             table: Table::default(),
             ready: BTreeSet::new(),
             view_state: ViewState::Apart { why: "the node has just started".to_owned() },
@@ -169,7 +174,7 @@ impl Protocol {
             calls: BTreeMap::new(),
             called: BTreeMap::new(),
             cleanup: idle_cleanup::IdleCleanup::default(),
-            tracer: None,
+            tracers: Vec::new(),
             timers: BTreeSet::new(),
             wake_at: Moment::NEVER,
             numbers: 0,
@@ -177,7 +182,8 @@ impl Protocol {
             posts: Posts::default(),
             config,
         };
-        if protocol.links.len() > 1 {
+        protocol.sync_members(now);
+        if protocol.links.len() > 1 || protocol.config.views.is_decided() {
             protocol.set_timer(now.after(protocol.heartbeat()), Timer::Beat);
         }
         protocol.set_timer(now.after(protocol.config.limits.idle_after), Timer::Cleanup);
@@ -250,10 +256,12 @@ impl Protocol {
         Ticket(self.next_number())
     }
 
-    /// The other configured members, each with a link.
+    /// The other members, each with a link.
     fn peers(&self) -> impl Iterator<Item = Member> + use<> {
-        let me = self.config.me;
-        (0..self.config.plan.members()).map(Member).filter(move |&member| member != me)
+        let linked = self.links.iter().zip((0..).map(Member));
+        let peers: Vec<_> =
+            linked.filter(|(link, _)| link.is_some()).map(|(_, member)| member).collect();
+        peers.into_iter()
     }
 
     /// The members of the view, this one included; none without a view.
@@ -315,6 +323,11 @@ impl Protocol {
         }
     }
 
+    /// The highest epoch that this node knows or has on disk.
+    pub fn known_epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// Why no lock is granted, if none is.
     pub fn stopped(&self) -> Option<String> {
         let why = match &self.view_state {
@@ -359,7 +372,8 @@ impl Protocol {
     }
 
     fn all_unlinked(&self, members: &[Member]) -> impl Iterator<Item = Member> {
-        let is_down = |one: &Member| self.links[one.index()].as_ref().is_some_and(|at| !at.is_up());
+        let link = |one: &Member| self.links.get(one.index()).and_then(Option::as_ref);
+        let is_down = move |one: &Member| link(one).is_some_and(|at| !at.is_up());
         members.iter().copied().filter(is_down)
     }
 }

@@ -44,6 +44,8 @@ pub struct ViewStatus {
     pub lease_left_ms: u64,
     /// The number of records of clients' holds that this node keeps.
     pub records: usize,
+    /// The incarnation of each member and keeper.
+    pub incarnations: Vec<(Member, u64)>,
     /// For each member that reports to this voter: the members that it receives messages from.
     pub reach: Vec<(Member, Vec<Member>)>,
 }

@@ -19,6 +19,7 @@
 //! | `begin.rs` | when the leases of removed members have ended for certain |
 //! | `exchange.rs`, `merge.rs` | the change of view: reports, and the plan made from them |
 //! | `records.rs` | records of external clients: keepers, hosts, custodians, lost records |
+//! | `voters.rs` | which voter the consensus engine adds or removes next |
 //! | `policy.rs`, `clique.rs`, `detector.rs` | which view to propose, and when |
 //! | `layer.rs`, `layer/`, `message.rs` | all of it in one node |
 //!
@@ -44,11 +45,12 @@ mod policy;
 mod records;
 mod settings;
 mod voter;
+mod voters;
 
 pub use begin::BeginWait;
 pub use decided::{Applied, Command, DecidedState, DecidedView};
 pub use detector::Detector;
-pub use directory::{Directory, DirectoryChange, DirectoryEntry, Role};
+pub use directory::{Directory, DirectoryChange, DirectoryEntry, DirectoryError, MAX_VOTERS, Role};
 pub use exchange::{Blocked, Claim, Client, Contents, Coordinator, Hold, Holder, Plan, Report};
 pub use ids::{Incarnation, Instance, MemberId, ViewNumber};
 pub use layer::{Persisted, ViewLayer};
@@ -58,3 +60,4 @@ pub use policy::{Policy, Row};
 pub use records::{Host, Keeper, Quarantine, Record, custodian, is_whole, quarantine};
 pub use settings::{LeaseRules, RecordRules, Rules, ViewSettings};
 pub use voter::VoterLease;
+pub use voters::{EngineMembers, VoterStep, voter_step};

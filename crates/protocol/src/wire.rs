@@ -72,10 +72,20 @@ pub enum HelloRefused {
         /// The incarnation of that process.
         known: u64,
     },
+    /// The sender's member was removed from the cluster.
+    #[error("this member was removed from the cluster")]
+    Removed,
 }
 
 fn at(address: &str) -> String {
     if address.is_empty() { String::new() } else { format!(", connected from {address}") }
+}
+
+/// Shortens a text to at most so many bytes, at the end of a character.
+fn truncate(text: &mut String, most: usize) {
+    while text.len() > most {
+        text.pop();
+    }
 }
 
 impl HelloRefused {
@@ -83,9 +93,9 @@ impl HelloRefused {
     pub fn encode(mut self) -> Vec<u8> {
         match &mut self {
             Self::Conflict { address: text } | Self::Other { why: text } => {
-                text.truncate(text.floor_char_boundary(MAX_REASON));
+                truncate(text, MAX_REASON);
             }
-            Self::Outdated { .. } => {}
+            Self::Outdated { .. } | Self::Removed => {}
         }
         enveloped(REFUSAL, &self)
     }

@@ -29,6 +29,9 @@ impl Protocol {
     /// cannot be sent now.
     pub fn call(&mut self, peer: Member, body: &[u8]) -> Option<CallId> {
         let backlog = self.config.limits.backlog;
+        if !self.has_link(peer) {
+            return None;
+        }
         let link = self.link(peer);
         if !link.is_up() || link.is_full(backlog) || self.is_too_long("call", body) {
             return None;
@@ -47,6 +50,9 @@ impl Protocol {
     /// caller does not wait for it.
     pub fn reply(&mut self, caller: Caller, body: &[u8]) {
         let Caller { peer, incarnation, id } = caller;
+        if !self.has_link(peer) {
+            return;
+        }
         let open = self.called.entry(peer).or_default();
         *open = open.saturating_sub(1);
         let body = if self.is_too_long("reply", body) { &[] } else { body };
@@ -87,7 +93,12 @@ impl Protocol {
 
     /// Gives up the calls to this member.
     pub(super) fn give_up_calls_to(&mut self, peer: Member) {
-        let lost = self.calls.extract_if(.., |_, callee| *callee == peer);
-        self.effects.extend(lost.map(|(id, _)| Effect::Unanswered { call: CallId(id) }));
+        self.calls.retain(|&id, callee| {
+            let lost = *callee == peer;
+            if lost {
+                self.effects.push(Effect::Unanswered { call: CallId(id) });
+            }
+            !lost
+        });
     }
 }

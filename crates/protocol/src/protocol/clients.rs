@@ -87,7 +87,8 @@ impl Protocol {
     /// here waits, so that nothing is granted. The release may then take an older reading of the
     /// clock.
     pub fn leaves_alone(&self, lock: LockId) -> bool {
-        self.tracer.is_none() && self.table.get(lock).is_some_and(|entry| entry.waiting.is_empty())
+        self.tracers.is_empty()
+            && self.table.get(lock).is_some_and(|entry| entry.waiting.is_empty())
     }
 
     /// Whether no client of this node holds the lock or waits for it.

@@ -1,7 +1,7 @@
 //! Views that consensus decides: the node drives its [`ViewLayer`] and does what it wants done.
 //!
 //! The layer (`views/`) knows members by their ids for good; the links here are numbered by the
-//! configured list. This module is the only place that maps one to the other. It feeds the layer
+//! members' places in the directory, which `membership.rs` follows. This module feeds the layer
 //! with links, messages, time and what the consensus engine reports, and takes its effects: the
 //! node leaves its view, reports, begins the next one from the plan, and stops granting while its
 //! view lease has lapsed.
@@ -22,8 +22,8 @@ use crate::{
     Effect, Level, LockId, Member, Moment, Ticket, WireError,
     view::{Name, View},
     views::{
-        Claim, Command, Contents, DecidedState, DecidedView, Hold, Incarnation, Instance, MemberId,
-        Message, Persisted, Plan, ViewEffect, ViewLayer, ViewSettings,
+        Claim, Command, Contents, DecidedState, DecidedView, Directory, Hold, Incarnation,
+        Instance, MemberId, Message, Persisted, Plan, ViewEffect, ViewLayer, ViewSettings,
     },
 };
 
@@ -38,8 +38,12 @@ pub enum ViewSource {
     /// Consensus decides views, each of members that reach each other. The node's incarnation must
     /// be greater than all earlier ones of its member.
     Decided {
-        /// The ids of the members, in the order of the list.
-        ids: Vec<MemberId>,
+        /// The cluster's id.
+        cluster: u64,
+        /// This member's id.
+        member: MemberId,
+        /// The members as this node knew them when it stopped; empty if it knows none.
+        known: Directory,
         /// Times of the view layer.
         settings: ViewSettings,
         /// The state on disk.
@@ -66,7 +70,8 @@ impl ViewSource {
 #[derive(Debug)]
 pub(super) struct Layered {
     pub(super) layer: ViewLayer,
-    ids: Vec<MemberId>,
+    /// The members by their places.
+    pub(super) ids: Vec<Option<MemberId>>,
     heartbeat: Duration,
     /// The time of the next [`Timer::Layer`].
     wake: Moment,
@@ -82,18 +87,20 @@ pub(super) struct Layered {
 
 impl Layered {
     pub(super) fn new(now: Moment, config: &mut ProtocolConfig) -> Option<Box<Self>> {
-        let ViewSource::Decided { ids, settings, persisted, engine } = &mut config.views else {
+        let ViewSource::Decided { member, known, settings, persisted, engine, .. } =
+            &mut config.views
+        else {
             return None;
         };
-        let member = ids[config.me.index()];
-        let me = Instance { member, incarnation: Incarnation(config.incarnation) };
+        let me = Instance { member: *member, incarnation: Incarnation(config.incarnation) };
         let persisted = std::mem::take(&mut **persisted);
         let mut layer = ViewLayer::new(now, me, settings.clone(), persisted, *engine);
         layer.set_rules(config.plan.digest(), LEVEL);
         layer.raise_floor(config.epoch);
+        layer.set_known(std::mem::take(known));
         Some(Box::new(Self {
             layer,
-            ids: ids.clone(),
+            ids: Vec::new(),
             heartbeat: settings.heartbeat,
             wake: Moment::NEVER,
             report_due: false,
@@ -105,7 +112,7 @@ impl Layered {
 
     /// The link of a member.
     pub(super) fn member(&self, id: MemberId) -> Option<Member> {
-        let index = self.ids.iter().position(|&known| known == id)?;
+        let index = self.ids.iter().position(|&known| known == Some(id))?;
         u32::try_from(index).ok().map(Member)
     }
 
@@ -150,21 +157,6 @@ impl Protocol {
         self.with_layer(now, |layer| layer.leads(now, leads));
     }
 
-    /// Follows the views that consensus decides, from now on; only after [`ViewSource::Unknown`].
-    /// The contents of the log are to be passed before any other call: while a view in it is
-    /// unknown here, this node could acknowledge a lease that it must not.
-    pub fn follow(&mut self, now: Moment, views: ViewSource) {
-        self.config.views = views;
-        self.layered = Layered::new(now, &mut self.config);
-        self.raise_floor(self.epoch.max(self.floor.epoch()));
-        for peer in self.peers() {
-            if self.link(peer).is_up() {
-                self.on_linked(now, peer);
-            }
-        }
-        self.start_layer(now);
-    }
-
     /// Shows why this node is in no view yet.
     pub fn await_views(&mut self, why: String) {
         if let ViewState::Apart { why: known } = &mut self.view_state
@@ -177,6 +169,11 @@ impl Protocol {
     /// The members that this node has received something from lately.
     pub fn sees(&self, now: Moment) -> impl Iterator<Item = MemberId> {
         self.view_layer().into_iter().flat_map(move |layer| layer.sees(now))
+    }
+
+    /// Whether this node exchanges messages with a majority of the voters, itself included.
+    pub fn sees_majority(&self, now: Moment) -> bool {
+        self.view_layer().is_some_and(|layer| layer.sees_majority(now))
     }
 
     /// Takes part in no view from now on: the node stops in order.
@@ -211,12 +208,18 @@ impl Protocol {
 impl Protocol {
     pub(super) fn with_layer(&mut self, now: Moment, call: impl FnOnce(&mut ViewLayer)) {
         let Some(layered) = &mut self.layered else { return };
-        let before = layered.layer.state().last_number();
+        let state = layered.layer.state();
+        let (before, version) = (state.last_number(), state.version());
         call(&mut layered.layer);
-        if layered.layer.state().last_number() > before {
+        let state = layered.layer.state();
+        let changed = state.version() != version;
+        if state.last_number() > before {
             self.log_decision();
         }
         self.take_view_effects(now);
+        if changed {
+            self.sync_members(now);
+        }
     }
 
     pub(super) fn start_layer(&mut self, now: Moment) {
@@ -239,9 +242,9 @@ impl Protocol {
         }
     }
 
-    fn instance(&mut self, peer: Member) -> Option<Instance> {
+    pub(super) fn instance(&mut self, peer: Member) -> Option<Instance> {
         let incarnation = Incarnation(self.link(peer).incarnation());
-        let member = *self.layered.as_ref()?.ids.get(peer.index())?;
+        let member = (*self.layered.as_ref()?.ids.get(peer.index())?)?;
         Some(Instance { member, incarnation })
     }
 
@@ -316,10 +319,15 @@ impl Protocol {
         later
     }
 
-    /// The digest of the rules that members must share to connect.
+    /// A digest of what members must share to connect: the rules, and the cluster's id or, with the
+    /// fixed list, the number of members.
     pub(super) fn rules_digest(&self) -> u64 {
-        let digest = self.config.plan.digest();
-        if self.config.views.is_decided() { mix(digest) } else { digest }
+        let plan = &self.config.plan;
+        let shared = match &self.config.views {
+            ViewSource::Decided { cluster, .. } => *cluster,
+            ViewSource::FixedList | ViewSource::Unknown { .. } => u64::from(plan.members()),
+        };
+        mix(plan.digest() ^ mix(shared))
     }
 
     /// The pause between two heartbeats.
@@ -405,7 +413,8 @@ impl Protocol {
     /// Sends a message to a member's view layer if it is connected.
     fn send_layer(&mut self, to: MemberId, message: &Message) {
         let Some(peer) = self.layered.as_ref().and_then(|one| one.member(to)) else { return };
-        if let Some(link) = self.links[peer.index()].as_mut().filter(|link| link.is_up()) {
+        let link = self.links.get_mut(peer.index()).and_then(Option::as_mut);
+        if let Some(link) = link.filter(|link| link.is_up()) {
             link.send_control(&postcard::to_allocvec(message).expect("plain data"));
             self.ready.insert(peer);
         }

@@ -114,7 +114,7 @@ impl Protocol {
         match machine.receive(node, sent, body, &mut self.posts) {
             Ok(fence) => {
                 entry.fence = fence.or(entry.fence);
-                self.trace_receive(now, lock, node, body, fence);
+                self.trace_receive(now, lock, from, (sent, body), fence);
             }
             Err(Malformed) => {
                 let from = self.name(from);

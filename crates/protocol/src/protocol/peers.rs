@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Protocol, ProtocolConfig, Timer, ViewState};
+use super::{Protocol, ProtocolConfig, Timer, ViewSource, ViewState};
 use crate::{
     Connection, Effect, Hello, HelloRefused, Level, Member, Moment, WireError,
     link::{Greeting, Ours},
@@ -34,9 +34,17 @@ pub enum Rejected {
         /// This member.
         me: Member,
     },
-    /// Its members or rules differ from this node's.
-    #[error("its members or lock rules differ from this node's; they must be the same everywhere")]
+    /// Its cluster or rules differ from this node's.
+    #[error(
+        "its lock rules, or the cluster that its data directory belongs to, differ from this node's"
+    )]
     Plan,
+    /// This node is not in a cluster yet.
+    #[error("this node is not in a cluster yet")]
+    NotYet,
+    /// The member was removed from the cluster.
+    #[error("it was removed from the cluster")]
+    Removed,
     /// Another process runs as the member that the hello names.
     #[error("it runs as member {name}, and so does another process, to which this node is linked")]
     Conflict {
@@ -67,6 +75,7 @@ impl Rejected {
                 HelloRefused::Conflict { address: address.unwrap_or_default() }
             }
             Self::Outdated { known, .. } => HelloRefused::Outdated { known: *known },
+            Self::Removed => HelloRefused::Removed,
             other => HelloRefused::Other { why: other.to_string() },
         };
         refused.encode()
@@ -78,6 +87,10 @@ impl Protocol {
     pub fn hello(&mut self, to: Member) -> Vec<u8> {
         let (plan, cluster) = (self.rules_digest(), self.config.cluster.clone());
         let (from, incarnation) = (self.config.me, self.config.incarnation);
+        if !self.has_link(to) {
+            // It was removed while it was dialled.
+            return HelloRefused::Removed.encode();
+        }
         let link = self.link(to);
         let (session, received) = (link.session(), link.received());
         Hello { cluster, plan, from, to, incarnation, session, received }.encode()
@@ -145,17 +158,24 @@ impl Protocol {
     }
 
     fn check(&self, hello: &Hello) -> Result<(), Rejected> {
-        let ProtocolConfig { me, cluster, plan, .. } = &self.config;
+        let ProtocolConfig { me, cluster, .. } = &self.config;
         if hello.cluster != *cluster {
             let (theirs, ours) = (hello.cluster.clone(), cluster.clone());
             return Err(Rejected::Cluster { theirs, ours });
         }
-        let (from, to) = (hello.from, hello.to);
-        if to != *me || from == *me || from.0 >= plan.members() {
-            return Err(Rejected::Member { from, to, me: *me });
+        if matches!(self.config.views, ViewSource::Unknown { .. }) {
+            return Err(Rejected::NotYet);
         }
         if hello.plan != self.rules_digest() {
             return Err(Rejected::Plan);
+        }
+        let (from, to) = (hello.from, hello.to);
+        // While a view that names it is remembered, its words end that view.
+        if self.was_removed(from) && !self.has_link(from) {
+            return Err(Rejected::Removed);
+        }
+        if to != *me || from == *me || !self.has_link(from) {
+            return Err(Rejected::Member { from, to, me: *me });
         }
         Ok(())
     }
@@ -187,7 +207,7 @@ impl Protocol {
     }
 
     fn end_connection(&mut self, now: Moment, peer: Member, connection: Connection, closed: bool) {
-        if self.link(peer).connection != Some(connection) {
+        if !self.has_link(peer) || self.link(peer).connection != Some(connection) {
             return;
         }
         self.link(peer).disconnect(now, closed);
@@ -201,13 +221,13 @@ impl Protocol {
     /// Appends the bytes to write to this connection now to `buffer`; returns whether there were
     /// any.
     pub fn output(&mut self, peer: Member, connection: Connection, buffer: &mut Vec<u8>) -> bool {
-        let link = self.link(peer);
-        link.connection == Some(connection) && link.output(buffer)
+        let link = self.links.get_mut(peer.index()).and_then(Option::as_mut);
+        link.is_some_and(|link| link.connection == Some(connection) && link.output(buffer))
     }
 
     /// Bytes have arrived.
     pub fn received(&mut self, now: Moment, peer: Member, connection: Connection, bytes: &[u8]) {
-        if self.link(peer).connection != Some(connection) {
+        if !self.has_link(peer) || self.link(peer).connection != Some(connection) {
             return;
         }
         if now >= self.link(peer).next_heard {
@@ -217,6 +237,10 @@ impl Protocol {
         let mut result = Ok(());
         while let Some(frame) = decoder.next(tag).transpose() {
             result = frame.and_then(|frame| self.on_frame(now, peer, frame));
+            if !self.has_link(peer) {
+                // The frame says that it is no longer a member.
+                return;
+            }
             if result.is_err() {
                 break;
             }

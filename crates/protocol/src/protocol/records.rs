@@ -16,7 +16,7 @@ use super::{Protocol, decided::Layered};
 use crate::{
     Effect, LockId, Moment, Ticket,
     table::{HeldFor, Holder},
-    views::{Claim, Client, Instance, Plan, Record, Stage},
+    views::{Claim, Client, Instance, Plan, Record, Stage, ViewNumber},
 };
 
 impl Protocol {
@@ -48,8 +48,8 @@ impl Protocol {
             return;
         };
         let Client { session, ttl, value } = client.clone();
-        let name = entry.name.to_vec();
-        let record = Record { name, token: *fence, session, ttl, host, value };
+        let (name, hosted_since) = (entry.name.to_vec(), ViewNumber(0));
+        let record = Record { name, token: *fence, session, ttl, host, hosted_since, value };
         self.with_layer(now, |layer| layer.record(now, record));
     }
 

@@ -159,7 +159,7 @@ impl Stage {
         self.connections += 1;
         let hello = Hello {
             cluster: CLUSTER.to_owned(),
-            plan: self.protocol.config.plan.digest(),
+            plan: self.protocol.rules_digest(),
             from: peer,
             to: self.protocol.me(),
             incarnation: incarnation_of(peer),
@@ -210,7 +210,7 @@ impl Stage {
                 Effect::Replied { call, .. } | Effect::Unanswered { call } => {
                     assert!(self.calls.remove(&call), "an answer without a call");
                 }
-                Effect::Close { .. } | Effect::Trace { .. } => {}
+                Effect::Close { .. } | Effect::Trace { .. } | Effect::Members => {}
             }
         }
         self.protocol.take_ready();

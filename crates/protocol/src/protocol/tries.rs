@@ -143,9 +143,11 @@ impl Protocol {
 
     /// This member is disconnected: it will not reply soon.
     pub(super) fn refuse_queries_to(&mut self, peer: Member) {
-        let lost = self.queries.extract_if(.., |_, query| query.unanswered.contains(&peer));
-        for query in lost.map(|(_, query)| query).collect::<Vec<_>>() {
-            self.give_up(query, Refusal::Unreachable(peer));
+        let lost = self.queries.iter().filter(|(_, query)| query.unanswered.contains(&peer));
+        for id in lost.map(|(&id, _)| id).collect::<Vec<_>>() {
+            if let Some(query) = self.queries.remove(&id) {
+                self.give_up(query, Refusal::Unreachable(peer));
+            }
         }
     }
 

@@ -26,6 +26,11 @@ impl Protocol {
             keepers: instances(&view.keepers),
             lease_left_ms: milliseconds(layered.layer.grants_until(now), now),
             records: layered.layer.records(),
+            incarnations: view
+                .everybody()
+                .iter()
+                .filter_map(|one| Some((layered.member(one.member)?, one.incarnation.0)))
+                .collect(),
             reach: layered.layer.reach(now).filter_map(row).collect(),
         })
     }

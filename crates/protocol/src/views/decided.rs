@@ -13,15 +13,21 @@ use std::{
 use mutua_algorithms::Time;
 use serde::{Deserialize, Serialize};
 
-use super::{Directory, DirectoryChange, Instance, MemberId, ViewNumber};
+use super::{Directory, DirectoryChange, DirectoryError, Instance, MemberId, Role, ViewNumber};
 
 /// What is proposed and decided. New variants go at the end.
 #[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 pub enum Command {
     /// The next view; its epoch is a lower bound.
     View(DecidedView),
-    /// A change of the directory.
-    Directory(DirectoryChange),
+    /// A change of the directory, if it still has this version: an operator's command that is
+    /// decided late, or twice, must not undo a later one.
+    Directory {
+        /// The version before the change.
+        version: u64,
+        /// The change.
+        change: DirectoryChange,
+    },
     /// No client holds anything for longer without a renewal than this: decided before a longer
     /// TTL is first granted.
     Longest(Duration),
@@ -126,7 +132,7 @@ impl DecidedState {
         self.version += 1;
         let changed = match command {
             Command::View(view) => return self.apply_view(view),
-            Command::Directory(change) => self.apply_change(change),
+            Command::Directory { version, change } => self.apply_change(*version, change),
             Command::Longest(ttl) => {
                 let longer = *ttl > self.longest;
                 self.longest = self.longest.max(*ttl);
@@ -144,21 +150,53 @@ impl DecidedState {
         if changed { Applied::Changed } else { Applied::Nothing }
     }
 
+    /// Whether a change of the directory is possible now; returns why not.
+    ///
     /// Voters change one at a time, and a view that names the present ones must have begun before
-    /// the next change. Else the voters of the views that are still to be waited for could be gone.
-    fn apply_change(&mut self, change: &DirectoryChange) -> bool {
+    /// the next change. That is what makes it safe and live to wait for the leases of an earlier
+    /// view: a lease of X in view V needs a majority of V's voters, and the coordinator of a later
+    /// view M needs the words of a majority of the *same* voters (`begin.rs`), whichever the voters
+    /// of M are. So no voter change can let two leases overlap. But V's voters must be there to
+    /// give their words. All views since the last that has begun everywhere are remembered, and
+    /// since then at most one voter was added or removed: of n voters of V at least n - 1 still run
+    /// an engine, and a voter that is removed keeps its engine until the view without it has begun
+    /// (`voters.rs`).
+    ///
+    /// # Errors
+    ///
+    /// See [`DirectoryError`].
+    pub fn check_change(&self, change: &DirectoryChange) -> Result<(), DirectoryError> {
+        self.directory.check(change)?;
         let mut directory = self.directory.clone();
-        let possible = directory.apply(change);
-        let voters = self.directory.voters();
-        let changed = directory.voters();
-        let settled = self.last().is_none_or(|last| {
-            last.voters == voters && self.begun == last.number && !changed.is_empty()
-        });
-        if !possible || (changed != voters && !settled) {
-            return false;
+        directory.apply(change);
+        match directory.voters() == self.directory.voters() || self.is_settled() {
+            true => Ok(()),
+            false => Err(DirectoryError::Unsettled),
         }
-        self.directory = directory;
-        true
+    }
+
+    /// Whether the last view has begun and names the voters of the directory.
+    pub fn is_settled(&self) -> bool {
+        let settled = |last: &DecidedView| {
+            last.voters == self.directory.voters() && self.begun == last.number
+        };
+        self.last().is_none_or(settled)
+    }
+
+    /// Whether this member's answers count, in a view that may still matter or in the next one.
+    pub fn counts(&self, id: MemberId) -> bool {
+        let votes = self.directory.role(id).is_some_and(Role::votes);
+        votes || self.views.values().any(|view| view.voters.contains(&id))
+    }
+
+    /// The command for a change of the present directory.
+    pub fn change(&self, change: DirectoryChange) -> Command {
+        Command::Directory { version: self.directory.version(), change }
+    }
+
+    fn apply_change(&mut self, version: u64, change: &DirectoryChange) -> bool {
+        let current = version == self.directory.version();
+        current && self.check_change(change).is_ok() && self.directory.apply(change)
     }
 
     fn apply_view(&mut self, view: &DecidedView) -> Applied {

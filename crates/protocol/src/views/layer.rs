@@ -11,9 +11,9 @@ mod recording;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
-    Applied, Command, Coordinator, DecidedState, DecidedView, Detector, Host, Instance, Keeper,
-    LeaseChange, LeaseRules, MemberId, MemberLease, Message, Policy, Quarantine, Record, Report,
-    Stage, ViewEffect, ViewNumber, ViewSettings, VoterLease,
+    Applied, Command, Coordinator, DecidedState, DecidedView, Detector, Directory, Host, Instance,
+    Keeper, LeaseChange, LeaseRules, MemberId, MemberLease, Message, Policy, Quarantine, Record,
+    Report, Stage, ViewEffect, ViewNumber, ViewSettings, VoterLease,
 };
 use crate::Moment;
 
@@ -37,6 +37,12 @@ pub struct ViewLayer {
     rules: u64,
     level: u16,
     state: DecidedState,
+    /// The directory as this member knew it before it started: later than that of `state` until its
+    /// log is decided again. It tells where the voters are, and nothing else.
+    known: Directory,
+    /// The number of commands that this node's engine has decided. A member that is yet to vote has
+    /// a state from the voters, which may be ahead of its engine.
+    engine_version: u64,
     /// Set if this node runs a consensus engine.
     voter: Option<VoterLease>,
     leads: bool,
@@ -92,6 +98,8 @@ impl ViewLayer {
             settings,
             rules: 0,
             level: 0,
+            known: Directory::default(),
+            engine_version: snapshot.version(),
             state: snapshot,
             voter,
             leads: false,
@@ -118,6 +126,37 @@ impl ViewLayer {
             inbox: VecDeque::new(),
             effects: Vec::new(),
         }
+    }
+
+    /// The members as this node knew them when it stopped.
+    pub fn set_known(&mut self, known: Directory) {
+        self.known = known;
+    }
+
+    /// An engine runs at this node from now on; its state before its log is of this version.
+    pub fn start_voting(&mut self, now: Moment, version: u64) {
+        if self.voter.is_none() {
+            self.voter = Some(VoterLease::new(now, self.state.last_number()));
+            self.engine_version = version;
+        }
+    }
+
+    /// No engine runs at this node any more. To be called only when its answers do not
+    /// [count](DecidedState::counts).
+    pub fn stop_voting(&mut self) {
+        self.voter = None;
+        self.leads = false;
+    }
+
+    /// Whether an engine runs at this node.
+    pub fn is_voting(&self) -> bool {
+        self.voter.is_some()
+    }
+
+    /// The latest directory that this node knows.
+    pub fn directory(&self) -> &Directory {
+        let decided = self.state.directory();
+        if self.known.version() > decided.version() { &self.known } else { decided }
     }
 
     /// The rules and the level of the wire protocol that this node proposes when it leads.
@@ -156,6 +195,7 @@ impl ViewLayer {
             voter.snapshot_installed(index, state.last_number());
         }
         self.advance(now);
+        self.engine_version = state.version();
         self.adopt(now, state);
         self.settle(now);
     }
@@ -163,8 +203,12 @@ impl ViewLayer {
     /// The command at this place is decided: each once in a life, in order, after it was appended.
     pub fn decided(&mut self, now: Moment, index: u64, command: &Command) {
         self.advance(now);
+        self.engine_version += 1;
         let before = self.state.last().cloned();
-        let applied = self.state.apply(command);
+        let applied = match self.engine_version > self.state.version() {
+            true => self.state.apply(command),
+            false => Applied::Nothing,
+        };
         if let Some(voter) = &mut self.voter {
             voter.applied(index, self.state.last_number());
         }
@@ -285,8 +329,10 @@ impl ViewLayer {
             Message::Gone { view, ages } => self.on_gone(now, from, view, &ages),
             Message::Left { below } => self.on_left(now, from, below),
             Message::Decided(state) => {
-                // A voter must have in its log what it acts on.
-                if self.voter.is_none() {
+                // A voter must have in its log what it acts on, as long as its answers count. Where
+                // they do not, in no view that may still matter, it can undo nothing: it is yet to
+                // vote, or has been removed.
+                if self.voter.is_none() || !state.counts(self.me.member) {
                     self.adopt(now, *state);
                 }
             }
@@ -393,6 +439,16 @@ impl ViewLayer {
         } else {
             Moment::ZERO
         }
+    }
+
+    /// Whether this node exchanges messages with a majority of the voters, itself included.
+    pub fn sees_majority(&self, now: Moment) -> bool {
+        let voters = self.directory().voters();
+        let seen = self.detector.sees(now, &self.settings);
+        let is_seen = |voter: &&MemberId| {
+            **voter == self.me.member || seen.iter().any(|one| one.member == **voter)
+        };
+        voters.iter().filter(is_seen).count() >= super::majority(voters.len())
     }
 
     /// The members that something has arrived from lately.

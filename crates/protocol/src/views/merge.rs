@@ -18,8 +18,25 @@ use super::{
 struct Weight {
     token: FencingToken,
     begun: ViewNumber,
-    /// A member's own report before a record, and a record before a claim.
-    source: u8,
+    source: Source,
+}
+
+/// Where it is said: in a member's own report before a record, and in a record before a claim.
+#[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+enum Source {
+    Claim,
+    Record,
+    Host,
+}
+
+impl Weight {
+    /// The view that makes the holder the client's host, if it is not yet.
+    fn hosted_since(&self, view: &DecidedView) -> ViewNumber {
+        match self.source {
+            Source::Host => ViewNumber(0),
+            Source::Record | Source::Claim => view.number,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -48,14 +65,16 @@ pub(super) fn merge(
     for (&member, report) in reports.iter().filter(|(member, _)| view.members.contains(member)) {
         if !is_superseded(state, member, report.last_begun, latest) {
             for (name, hold) in &report.contents.held {
-                let weight = Weight { token: hold.token, begun: report.last_begun, source: 2 };
+                let weight =
+                    Weight { token: hold.token, begun: report.last_begun, source: Source::Host };
                 let (token, client) = (hold.token, hold.client.clone());
                 merge.consider(name, weight, Holder { member, token, client, custody: false });
             }
         }
         if !whole {
             for (name, claim) in &report.contents.claims {
-                let weight = Weight { token: claim.token, begun: ViewNumber(0), source: 0 };
+                let weight =
+                    Weight { token: claim.token, begun: ViewNumber(0), source: Source::Claim };
                 let client = Some(claim.client.clone());
                 let holder = Holder { member, token: claim.token, client, custody: false };
                 merge.consider(name, weight, holder);
@@ -63,22 +82,27 @@ pub(super) fn merge(
         }
     }
     for (begun, record) in kept(state, view, reports, whole) {
-        // A host that is here has said itself what it holds.
+        // A host that is here has said itself what it holds, unless it does not know that it is the
+        // host: it has not begun the view that made it the custodian.
         let host = reports.get(&record.host).filter(|_| view.members.contains(&record.host));
-        let speaks =
-            |report: &Report| !is_superseded(state, record.host, report.last_begun, latest);
+        let speaks = |report: &Report| {
+            !is_superseded(state, record.host, report.last_begun, latest)
+                && record.hosted_since <= report.last_begun
+        };
         if !host.is_some_and(speaks) {
             let member = records::custodian(view, record, reports);
-            let weight = Weight { token: record.token, begun, source: 1 };
+            let weight = Weight { token: record.token, begun, source: Source::Record };
             let Record { session, ttl, value, .. } = record.clone();
             let client = Some(Client { session, ttl, value });
             let holder = Holder { member, token: record.token, client, custody: true };
             merge.consider(&record.name, weight, holder);
         }
     }
-    let held: BTreeMap<_, _> =
-        merge.held.into_iter().map(|(name, (_, holder))| (name, holder)).collect();
-    let records = held.iter().filter_map(|(name, holder)| record_of(name, holder)).collect();
+    let record = |(name, (weight, holder)): (&Vec<u8>, &(Weight, Holder))| {
+        record_of(name, holder, weight.hosted_since(view))
+    };
+    let records = merge.held.iter().filter_map(record).collect();
+    let held = merge.held.into_iter().map(|(name, (_, holder))| (name, holder)).collect();
     Plan { view: view.number, waiting: waiting(view, reports), held, records }
 }
 
@@ -118,7 +142,7 @@ fn is_superseded(
     begun < state.begun() || since.any(|view| !view.members.contains(&member))
 }
 
-fn record_of(name: &[u8], holder: &Holder) -> Option<Record> {
+fn record_of(name: &[u8], holder: &Holder, hosted_since: ViewNumber) -> Option<Record> {
     let Client { session, ttl, value } = holder.client.clone()?;
     Some(Record {
         name: name.to_vec(),
@@ -126,6 +150,7 @@ fn record_of(name: &[u8], holder: &Holder) -> Option<Record> {
         session,
         ttl,
         host: holder.member,
+        hosted_since,
         value,
     })
 }

@@ -282,9 +282,11 @@ impl Policy {
 
     /// Whether all members of the directory are here and reach each other.
     fn is_complete(&self, state: &DecidedState, fresh: &BTreeMap<Instance, &Known>) -> bool {
+        let known = |one: &Instance| state.directory().role(one.member).is_some();
+        let fresh: BTreeSet<_> = fresh.keys().copied().filter(known).collect();
         let all = fresh.len() == state.directory().members().count();
         let reach = |a: Instance, b: Instance| self.up_since.contains_key(&(a.min(b), a.max(b)));
-        all && fresh.keys().all(|&a| fresh.keys().all(|&b| a == b || reach(a, b)))
+        all && fresh.iter().all(|&a| fresh.iter().all(|&b| a == b || reach(a, b)))
     }
 
     /// The members and keepers that the next view should have.

@@ -35,6 +35,9 @@ pub struct Record {
     pub ttl: Duration,
     /// The incarnation that renews the session: the client's node, or a custodian.
     pub host: Instance,
+    /// The view that made this host the client's, whose plan it must have begun to know of the
+    /// hold; 0 if it granted the lock itself.
+    pub hosted_since: ViewNumber,
     /// The value that goes with the lock.
     pub value: Vec<u8>,
 }

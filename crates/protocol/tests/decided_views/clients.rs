@@ -42,7 +42,7 @@ impl Client {
 
 impl World {
     pub(crate) fn start_clients(&mut self, slot: usize) {
-        let clients = if self.nodes[slot].role.holds_locks() { self.clients } else { 0 };
+        let clients = if self.holds_locks(slot) { self.clients } else { 0 };
         self.nodes[slot].clients = vec![Client::default(); clients];
         for client in 0..clients {
             self.think(slot, client);

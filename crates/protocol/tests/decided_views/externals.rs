@@ -107,8 +107,7 @@ impl World {
     }
 
     fn any_node(&mut self) -> usize {
-        let slots: Vec<_> =
-            (0..self.nodes.len()).filter(|&slot| self.nodes[slot].role.holds_locks()).collect();
+        let slots: Vec<_> = (0..self.nodes.len()).filter(|&slot| self.holds_locks(slot)).collect();
         slots[self.dice.below(slots.len() as u64) as usize]
     }
 
@@ -366,10 +365,18 @@ impl World {
         let protocol = self.nodes[slot].layer.as_mut().expect("up");
         protocol.cancel(now, lock, ticket);
         if served.token.is_none() && served.expires > now {
-            let Answer::Waiting { ticket } = protocol.acquire(now, lock, None) else {
-                return self.fails(format!("{slot} grants without a lease"));
+            let answer = protocol.acquire(now, lock, None);
+            let (Answer::Granted { ticket, .. } | Answer::Waiting { ticket }) = answer else {
+                return;
             };
+            let good = now < protocol.good_until();
             self.nodes[slot].served.insert(ticket, served);
+            // A process that was paused past its lease may read the answer that renews it at once.
+            match answer {
+                Answer::Granted { .. } if good => self.record(slot, ticket),
+                Answer::Granted { .. } => self.fails(format!("{slot} grants without a lease")),
+                Answer::Waiting { .. } | Answer::Refused(_) => {}
+            }
             self.expire_later(slot, ticket);
         }
     }

@@ -15,6 +15,13 @@ impl World {
         let slot = self.dice.below(self.nodes.len() as u64) as usize;
         let wait = self.dice.micros(1000, self.fault_gap);
         self.after(wait, Event::Fault);
+        if self.churn
+            && self.dice.one_in(4)
+            && let Some(kind) = self.change_members(slot)
+        {
+            *self.counts.faults.entry(kind).or_default() += 1;
+            return;
+        }
         let kind = match self.dice.below(32) {
             0..=2 => self.crash_one(slot, "crash"),
             3 => {
@@ -170,14 +177,26 @@ impl World {
                 voters.iter().filter(|id| **id != self.nodes[slot].id).count()
                     >= majority(voters.len())
             };
-            rest(&state.directory().voters()) && state.views().all(|view| rest(&view.voters))
+            rest(&state.directory().voters())
+                && rest(&self.engine.voters())
+                && state.views().all(|view| rest(&view.voters))
         };
-        if self.nodes.iter().any(lost) || !survives(&self.engine.state) || !self.dice.one_in(4) {
+        let present =
+            |node: &super::world::Node| self.engine.state.directory().role(node.id).is_some();
+        let another = self.nodes.iter().any(|node| lost(node) && present(node));
+        if another
+            || !self.wishes.is_empty()
+            || !survives(&self.engine.state)
+            || !self.dice.one_in(4)
+        {
             return self.crash_one(slot, "crash");
         }
         self.kill(slot);
         self.nodes[slot].disk_lost = true;
         self.note(|| format!("{slot} loses its disk"));
+        if self.churn {
+            self.replace(slot);
+        }
         Some("loss of the disk")
     }
 

@@ -5,6 +5,7 @@
 //! has single situations, `sizes.rs` those of all sizes of views.
 
 mod cases;
+mod churn;
 mod clients;
 #[path = "../view_layer/engine.rs"]
 mod engine;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mutua_protocol::{Connection, Hello, Member};
+use mutua_protocol::{Connection, Hello, Member, WireError};
 
 use super::world::{Event, World};
 
@@ -113,7 +113,14 @@ impl World {
         let mut rest = bytes;
         if !self.wires[wire].greeted[end] {
             self.wires[wire].greeted[end] = true;
-            let (hello, length) = Hello::decode(bytes).expect("a hello").expect("a whole one");
+            let (hello, length) = match Hello::decode(bytes) {
+                Ok(hello) => hello.expect("a whole one"),
+                Err(WireError::Refused(refused)) => {
+                    self.note(|| format!("{to}: {refused}"));
+                    return self.close(wire);
+                }
+                Err(error) => panic!("a hello: {error}"),
+            };
             rest = &bytes[length..];
             let now = self.local(to);
             let protocol = self.nodes[to].layer.as_mut().expect("up");

@@ -1,7 +1,7 @@
 //! Nodes, their clocks and the events between them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -17,6 +17,7 @@ use mutua_protocol::{
 };
 
 use super::{
+    churn::Wish,
     clients::Client,
     engine::Engine,
     externals::{External, Served, Word},
@@ -69,13 +70,20 @@ pub(crate) struct Node {
     pub(crate) rebooted: bool,
     /// Its disk is lost: it is down for good.
     pub(crate) disk_lost: bool,
+    /// It was removed from the cluster, and has stopped.
+    pub(crate) left: bool,
+    /// On its disk: the members as it knew them last; none before they changed.
+    pub(crate) known: Directory,
+    /// On its disk: whether an engine runs here while the node runs, until a voter tells that its
+    /// vote is not needed.
+    pub(crate) engine: bool,
     pub(crate) paused_until: u64,
     wake: u64,
 }
 
 impl Node {
     /// A node that is down; its clock is at the drift bound or right.
-    fn new(dice: &mut Dice, settings: &ViewSettings, id: MemberId, role: Role) -> Self {
+    pub(crate) fn new(dice: &mut Dice, settings: &ViewSettings, id: MemberId, role: Role) -> Self {
         let drift = i64::from(settings.drift);
         let faster = match dice.below(3) {
             0 => drift,
@@ -98,6 +106,9 @@ impl Node {
             longest: Duration::ZERO,
             rebooted: false,
             disk_lost: false,
+            left: false,
+            known: Directory::default(),
+            engine: role.votes(),
             paused_until: 0,
             wake: u64::MAX,
         }
@@ -120,7 +131,7 @@ pub(crate) struct Counts {
 pub(crate) struct World {
     pub(crate) settings: ViewSettings,
     pub(crate) limits: Limits,
-    plan: Arc<Plan>,
+    pub(crate) plan: Arc<Plan>,
     pub(crate) dice: Dice,
     /// Real time, in nanoseconds.
     pub(crate) now: u64,
@@ -128,6 +139,10 @@ pub(crate) struct World {
     numbers: u64,
     pub(crate) nodes: Vec<Node>,
     pub(crate) engine: Engine,
+    /// Changes of the directory that an operator waits for.
+    pub(crate) wishes: VecDeque<Wish>,
+    /// Whether members come and go.
+    pub(crate) churn: bool,
     pub(crate) wires: Vec<Wire>,
     pub(crate) cuts: BTreeMap<(usize, usize), u32>,
     /// One write in so many is late.
@@ -183,6 +198,8 @@ impl World {
             numbers: 0,
             nodes,
             engine: Engine::new(DecidedState::new(directory)),
+            wishes: VecDeque::new(),
+            churn: false,
             wires: Vec::new(),
             cuts: BTreeMap::new(),
             late: 0,
@@ -367,11 +384,13 @@ impl World {
     pub(crate) fn disturb(&mut self, _: &DecidedView) {}
 
     fn start(&mut self, slot: usize) {
-        if self.nodes[slot].layer.is_some() || self.nodes[slot].disk_lost {
+        let node = &self.nodes[slot];
+        if node.layer.is_some() || node.disk_lost || node.left || self.is_yet_to_join(slot) {
             return;
         }
-        let (id, role) = (self.nodes[slot].id, self.nodes[slot].role);
-        let engine = role.votes();
+        let id = node.id;
+        let engine = node.engine || self.shall_vote(slot);
+        self.nodes[slot].engine = engine;
         let persisted = if engine {
             self.engine.start(id)
         } else {
@@ -379,7 +398,6 @@ impl World {
         };
         // Some nodes know of epochs that the log does not.
         let beyond = if self.dice.one_in(6) { self.dice.below(5) as u32 } else { 0 };
-        let ids = self.nodes.iter().map(|node| node.id).collect();
         let settings = self.settings.clone();
         let names = (0..self.nodes.len()).map(|slot| format!("n{slot}")).collect();
         let node = &mut self.nodes[slot];
@@ -392,7 +410,14 @@ impl World {
             incarnation: node.incarnation,
             epoch: node.disk + beyond,
             limits: self.limits.clone(),
-            views: ViewSource::Decided { ids, settings, persisted: Box::new(persisted), engine },
+            views: ViewSource::Decided {
+                cluster: 1,
+                member: id,
+                known: node.known.clone(),
+                settings,
+                persisted: Box::new(persisted),
+                engine,
+            },
         };
         let now = self.local(slot);
         if std::mem::take(&mut self.nodes[slot].rebooted) {
@@ -441,6 +466,7 @@ impl World {
                 self.write(slot, peer.index());
             }
         }
+        self.note_directory(slot);
         let wake = self.nodes[slot].layer.as_ref().expect("up").wake_at();
         if wake < Moment::NEVER {
             let wake = self.real(slot, wake);
@@ -467,7 +493,10 @@ impl World {
             Effect::Called { caller, body } => {
                 self.call(slot, |protocol, _| protocol.reply(caller, &body));
             }
-            Effect::Trace { .. } | Effect::Replied { .. } | Effect::Unanswered { .. } => {}
+            Effect::Members
+            | Effect::Trace { .. }
+            | Effect::Replied { .. }
+            | Effect::Unanswered { .. } => {}
             Effect::Log { text, .. } => {
                 let wrong = ["nothing was changed", "violates the protocol", "cannot follow"];
                 if wrong.iter().any(|wrong| text.contains(wrong)) {
@@ -480,6 +509,6 @@ impl World {
     }
 }
 
-fn entry(role: Role) -> DirectoryEntry {
+pub(crate) fn entry(role: Role) -> DirectoryEntry {
     DirectoryEntry { name: String::new(), address: String::new(), role }
 }

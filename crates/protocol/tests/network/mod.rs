@@ -390,7 +390,7 @@ impl World {
                 let wait = self.dice.micros(100, 5000);
                 self.after(wait, Event::Written { node, incarnation, epoch });
             }
-            Effect::Trace { .. } => {}
+            Effect::Trace { .. } | Effect::Members => {}
             // The reply is the body of the call, and the node that replies.
             Effect::Called { caller, body } => {
                 let body = [body, vec![node as u8]].concat();

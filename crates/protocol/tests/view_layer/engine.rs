@@ -17,6 +17,8 @@ pub(crate) struct Engine {
     pub(crate) log: Vec<Command>,
     pub(crate) state: DecidedState,
     pub(crate) replicas: BTreeMap<MemberId, Replica>,
+    /// The voters, where they follow the directory one by one; else those of the directory.
+    pub(crate) admitted: Option<BTreeSet<MemberId>>,
     pub(crate) leader: Option<MemberId>,
     /// How often in a row the leader did not reach a majority.
     unreached: u32,
@@ -39,7 +41,7 @@ impl Engine {
     }
 
     pub(crate) fn voters(&self) -> BTreeSet<MemberId> {
-        self.state.directory().voters()
+        self.admitted.clone().unwrap_or_else(|| self.state.directory().voters())
     }
 
     fn state_at(&self, applied: usize) -> DecidedState {
@@ -64,18 +66,19 @@ impl Engine {
 
 impl World {
     /// Whether two nodes reach each other, and both run.
-    fn reach(&self, one: MemberId, other: MemberId) -> bool {
+    pub(crate) fn reach(&self, one: MemberId, other: MemberId) -> bool {
         let (Some(a), Some(b)) = (self.slot_of(one), self.slot_of(other)) else { return false };
         let runs = |slot: usize| self.nodes[slot].layer.is_some() && !self.is_paused(slot);
         runs(a) && runs(b) && !self.is_cut(a, b) && !self.is_cut(b, a)
     }
 
     fn reached_by(&self, one: MemberId) -> Vec<MemberId> {
-        self.engine.voters().into_iter().filter(|&other| self.reach(one, other)).collect()
+        let runs = |&other: &MemberId| self.reach(one, other) && self.runs_engine(other);
+        self.engine.voters().into_iter().filter(runs).collect()
     }
 
-    fn has_majority(&self, one: MemberId) -> bool {
-        self.reached_by(one).len() >= majority(self.engine.voters().len())
+    pub(crate) fn has_majority(&self, one: MemberId) -> bool {
+        self.runs_engine(one) && self.reached_by(one).len() >= majority(self.engine.voters().len())
     }
 
     pub(crate) fn propose(&mut self, from: MemberId, command: Command) {
@@ -125,7 +128,7 @@ impl World {
     }
 
     /// Drops a tail that was not decided, and appends what was up to `upto`.
-    fn replicate(&mut self, id: MemberId, upto: usize) {
+    pub(crate) fn replicate(&mut self, id: MemberId, upto: usize) {
         let replica = self.engine.replicas.entry(id).or_default();
         if replica.log.len() > replica.synced {
             replica.log.truncate(replica.synced);
@@ -179,7 +182,7 @@ impl World {
     /// A voter learns what is decided, as far as it goes.
     pub(crate) fn on_sync(&mut self, id: MemberId) {
         let Some(slot) = self.slot_of(id) else { return };
-        if self.nodes[slot].layer.is_none() || self.is_paused(slot) {
+        if self.nodes[slot].layer.is_none() || self.is_paused(slot) || !self.runs_engine(id) {
             return;
         }
         // Only the leader replicates.
@@ -223,6 +226,7 @@ impl World {
             let wait = self.dice.micros(100, 50_000);
             self.after(wait, Event::Sync { id });
         }
+        self.follow_directory();
         if let Some(leader) = self.engine.leader {
             if self.engine.voters().contains(&leader) && self.has_majority(leader) {
                 self.engine.unreached = 0;

@@ -520,7 +520,8 @@ impl Exchange {
         let view = known.view.clone().expect("it has begun one");
         let Client { session, ttl, value } = client();
         let (name, token) = (NAME.to_vec(), held.token);
-        let record = Record { name, token, session, ttl, host: from, value };
+        let record =
+            Record { name, token, session, ttl, host: from, hosted_since: ViewNumber(0), value };
         let number = known.host.begin(&view, record.clone());
         for &to in &view.keepers {
             let content = Content::Keep(number, record.clone());

@@ -264,6 +264,7 @@ impl World {
             session: session.session,
             ttl: session.ttl,
             host,
+            hosted_since: ViewNumber(0),
             value: (session.client as u64).to_le_bytes().to_vec(),
         };
         self.call(slot, |layer, now| layer.record(now, record));

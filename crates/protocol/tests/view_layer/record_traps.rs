@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use mutua_protocol::views::{
     Blocked, Claim, Command, Contents, Coordinator, DecidedState, Hold, Instance, Message,
-    Persisted, Plan, Stage, ViewLayer, ViewNumber, is_whole,
+    Persisted, Plan, Record, Stage, ViewLayer, ViewNumber, is_whole,
 };
 
 use super::traps::{at, client, holder, one, plan, record, report, settings, state, token, view};
@@ -108,6 +108,26 @@ fn trap_9_a_stale_record_gives_way_to_the_holder_and_to_its_own_host() {
     // The host is here, and says that its client has left.
     let mut reports = [(one(2), report(2, 1)), (one(3), report(2, 1))];
     reports[0].1.records.push(record(one(3), token(1, 4)));
+    assert_eq!(holder(&plan(&state, &reports)), None);
+}
+
+#[test]
+fn trap_8_a_custodian_that_does_not_know_of_its_hold_does_not_lose_it() {
+    // 1 and its client's host is lost. 2 has begun view 2, which made 3 the custodian; 3 has not.
+    let all = [1, 2, 3];
+    let mut third = view(3, &[2, 3], &all);
+    third.members.insert(Instance::new(1, 2));
+    third.keepers = third.members.clone();
+    let state = state(&all, &[view(1, &all, &all), view(2, &[2, 3], &all), third]);
+    let t = token(1, 4);
+    let mut knowing = report(3, 2);
+    knowing.records.push(Record { hosted_since: ViewNumber(2), ..record(one(3), t) });
+    let mut unknowing = report(3, 1);
+    unknowing.records.push(record(one(1), t));
+    let mut reports = [(Instance::new(1, 2), report(3, 0)), (one(2), knowing), (one(3), unknowing)];
+    assert_eq!(holder(&plan(&state, &reports)), Some((3, t.number())));
+    // Once it has begun view 2, what it does not report is over.
+    reports[2].1 = report(3, 2);
     assert_eq!(holder(&plan(&state, &reports)), None);
 }
 

@@ -65,7 +65,8 @@ pub(super) fn client(session: u64) -> Client {
 
 pub(super) fn record(host: Instance, token: FencingToken) -> Record {
     let Client { session, ttl, value } = client(7);
-    Record { name: b"x".to_vec(), token, session, ttl, host, value }
+    let (name, hosted_since) = (b"x".to_vec(), ViewNumber(0));
+    Record { name, token, session, ttl, host, hosted_since, value }
 }
 
 pub(super) fn report(view: u64, last_begun: u64) -> Report {
@@ -359,12 +360,13 @@ fn late_and_double_decisions_change_nothing() {
     assert_eq!(DecidedState::decode(&state.encode()), Some(state.clone()));
     // An id is never used again, and voters change only when all is settled.
     let change = DirectoryChange::Remove(MemberId(2));
-    state.apply(&Command::Directory(change.clone()));
+    let command = state.change(change);
+    state.apply(&command);
     assert_eq!(state.directory().voters().len(), 2, "view 2 has not begun");
     state.apply(&Command::Begun(ViewNumber(2)));
-    state.apply(&Command::Directory(change));
+    state.apply(&command);
     assert_eq!(state.directory().voters().len(), 1);
     let again = DirectoryChange::Add(MemberId(2), entry(Role::Follower));
-    state.apply(&Command::Directory(again));
+    state.apply(&state.clone().change(again));
     assert_eq!(state.directory().role(MemberId(2)), None);
 }

@@ -437,6 +437,14 @@ impl World {
         }
     }
 
+    /// Whether an engine runs at this voter, if its node runs.
+    pub(crate) fn runs_engine(&self, _: MemberId) -> bool {
+        true
+    }
+
+    /// Here the voters of the engine are those of the directory at once.
+    pub(crate) fn follow_directory(&mut self) {}
+
     /// Proposes what somebody wants changed in the directory, one change at a time.
     fn on_operator(&mut self) {
         self.after(Duration::from_millis(400), Event::Operator);
@@ -444,10 +452,11 @@ impl World {
         self.wanted.retain(|change| match change {
             DirectoryChange::Add(id, _) => directory.role(*id).is_none(),
             DirectoryChange::Remove(id) => directory.role(*id).is_some(),
-            DirectoryChange::Change(..) => false,
+            DirectoryChange::Change(..) | DirectoryChange::Want(..) => false,
         });
         if let Some(change) = self.wanted.first().cloned() {
-            self.on_commit(Command::Directory(change));
+            let command = self.engine.state.change(change);
+            self.on_commit(command);
         }
     }
 }

@@ -18,8 +18,13 @@ impl ViewLayer {
             floor: self.floor,
             stage: self.reported_stage(now),
         };
-        let mut voters = self.state.directory().voters();
+        let mut voters = self.directory().voters();
+        // One that shall vote may lead before the directory calls it a voter. If nobody asked it,
+        // it would know of nobody, and propose no view.
+        voters.extend(self.directory().wanted_voters());
         voters.extend(self.view.iter().flat_map(|view| view.voters.iter().copied()));
+        // A voter that is removed may lead until the view without it has begun, and decides that.
+        voters.extend(self.state.views().flat_map(|view| view.voters.iter().copied()));
         for voter in voters {
             self.send(voter, Message::Ask(ask.clone()));
         }
