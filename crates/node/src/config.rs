@@ -46,11 +46,11 @@ use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 use mutua_algorithms::{UnknownName, durations::InvalidDuration};
 use mutua_protocol::{
     Limits, Plan, PlanError, Rule, RuleError,
-    views::{Role, ViewSettings},
+    views::{MAX_VOTERS, Role, ViewSettings},
 };
 use mutua_tls::TlsFiles;
 
-use crate::TraceConfig;
+use crate::{TraceConfig, identity::IdentityFile};
 pub use access::{AccessRule, Action, ClientPattern};
 pub use keys::{CONFIG_KEYS, ConfigKey, KeyDefault};
 
@@ -64,7 +64,7 @@ pub const LONGEST_LEASE: Duration = Duration::from_secs(600);
 const SHORTEST_LEASE: Duration = Duration::from_millis(300);
 
 /// The most members that vote.
-pub(crate) const VOTERS: usize = 5;
+pub(crate) const VOTERS: usize = MAX_VOTERS;
 
 /// The configuration of a node.
 #[derive(Clone, Debug)]
@@ -75,6 +75,9 @@ pub struct Config {
     pub node: String,
     /// All members, in the same order at each of them.
     pub members: Vec<MemberConfig>,
+    /// Whether the node is a member of a cluster though it lists no other member. Without it, and
+    /// without a data directory that says so, such a node runs alone.
+    pub clustered: bool,
     /// The address to listen on, if it differs from this member's address in the list: a proxy or
     /// a router forwards the one to the other.
     pub listen: Option<String>,
@@ -236,6 +239,7 @@ impl Config {
             cluster: name.clone(),
             node: name.clone(),
             members: vec![MemberConfig::new(name, String::new())],
+            clustered: false,
             listen: None,
             data: data.into(),
             socket: None,
@@ -266,6 +270,18 @@ impl Config {
             })
         };
         self.members.iter().map(role).collect()
+    }
+
+    /// Whether the node is or shall be a member of a cluster: its configuration says so, or its
+    /// data directory. Otherwise it runs alone.
+    pub fn is_clustered(&self) -> bool {
+        self.names_a_cluster() || IdentityFile::new(&self.data).exists()
+    }
+
+    /// Whether the configuration says that the node is or shall be a member of a cluster, whatever
+    /// its data directory holds.
+    pub(crate) fn names_a_cluster(&self) -> bool {
+        self.clustered || self.members.len() > 1
     }
 
     /// The times of the view layer.

@@ -1,39 +1,55 @@
 //! Consensus around the protocol: the cluster is founded, the engine decides, and what it decides
 //! reaches the protocol's view layer.
 //!
-//! A cluster is founded once. When all members of the list answer and none has an identity, the
-//! first of the list draws ids for all; each member makes them durable before it replies. A member
-//! whose data directory is empty while the cluster exists is not founded again: its identity is
-//! lost, and it stays out.
+//! A cluster is founded once (`founding.rs`). From then on its members are those of the decided
+//! directory, which changes by command (`membership.rs`), and connections and voters follow it. A
+//! member whose data directory is empty while the cluster exists is not founded again: its identity
+//! is lost, and it joins as a new one.
+
+mod connections;
+mod following;
+mod founding;
+mod membership;
+mod reports;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64},
+    },
     time::Duration,
 };
 
+use mutua_algorithms::Time;
 use mutua_consensus::{
-    Call, Directory, Engine, EngineConfig, EngineError, Origin, ProposeError, StateMachine, Timing,
-    Unreachable, VoterId, Watcher,
+    Call, Directory, Engine, EngineConfig, EngineError, Origin, ProposeError, Timing, Unreachable,
+    VoterId,
 };
 use mutua_protocol::{
-    Member, ViewSource,
-    views::{Command, DecidedState, MemberId, Persisted, Role, ViewSettings},
+    Member, Plan, PlanError, Rule, ViewSource,
+    views::{Command, MemberId, Persisted, Role, ViewSettings},
 };
-use tokio::{sync::Notify, task::JoinSet, time::sleep};
+use tokio::{
+    sync::Notify,
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 
 use crate::{
     Config, MemberConfig,
     control::{Answers, Caller, ControlError, Greeting, Reply, Request},
     driver::Driver,
-    identity::{ClusterIdentity, Founder, IdentityFile},
+    identity::{ClusterIdentity, IdentityFile},
     transport::Transport,
 };
-
-/// The pause between two attempts to found a cluster.
-const FOUND_AGAIN: Duration = Duration::from_millis(50);
+use connections::Dialled;
+pub(crate) use connections::follow_members;
+use membership::Invitations;
+pub use membership::MembershipError;
+use reports::{Decided, Reports};
 
 /// The pause between two looks at what the engine needs.
 const WATCH: Duration = Duration::from_millis(100);
@@ -42,20 +58,42 @@ const WATCH: Duration = Duration::from_millis(100);
 const CONFIRMATION: Duration = Duration::from_millis(20);
 const CONFIRMATIONS: u32 = 25;
 
+/// Every size of a view up to this one is tried when rules are read; larger ones fall back alike.
+const TRIED_SIZES: u32 = 16;
+
 /// A member's part in consensus.
 pub(crate) struct Consensus {
     cluster: String,
     me: String,
+    incarnation: u64,
+    /// The configured list, which founds the cluster and says nothing afterwards.
     members: Vec<MemberConfig>,
     roles: Vec<Role>,
+    rules: Vec<Rule>,
+    /// The epoch on disk.
+    floor: u32,
     settings: ViewSettings,
     log: PathBuf,
     file: IdentityFile,
     identity: Mutex<Option<ClusterIdentity>>,
     /// An identity has come from the founder.
     found: Notify,
-    callers: Vec<Option<Caller>>,
-    engine: OnceLock<Engine>,
+    /// Calls to the members of the list, until the cluster is founded.
+    founding: Vec<Option<Caller>>,
+    /// Connections to the members of the directory.
+    callers: Mutex<BTreeMap<MemberId, Dialled<Caller>>>,
+    links: Mutex<BTreeMap<Member, Dialled<()>>>,
+    engine: Mutex<Option<Arc<Engine>>>,
+    /// A voter is being admitted or dismissed.
+    changing: AtomicBool,
+    /// By every version of the directory below this one another voter has said that the engine
+    /// needs this member's vote no longer.
+    dismissed: AtomicU64,
+    invitations: Mutex<Invitations>,
+    /// The directory has changed.
+    pub(crate) members_changed: Notify,
+    left: AtomicBool,
+    transport: Transport,
     driver: Weak<Driver>,
 }
 
@@ -65,8 +103,12 @@ impl std::fmt::Debug for Consensus {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Consensus {
-    /// A member's part, and its connections to the others, which run as tasks.
+    /// A member's part, and the connections with which it is founded, which run as tasks.
     pub(crate) fn new(
         tasks: &mut JoinSet<()>,
         driver: &Arc<Driver>,
@@ -78,7 +120,8 @@ impl Consensus {
         let incarnation = driver.call(|core, _| core.protocol.incarnation());
         let mut caller = |member: &MemberConfig| {
             let (from, to) = (me.clone(), member.name.clone());
-            let greeting = Greeting { cluster: config.cluster.clone(), from, to, incarnation };
+            let cluster = config.cluster.clone();
+            let greeting = Greeting { cluster, from, to, incarnation, cluster_id: 0, id: 0 };
             (member.name != me).then(|| {
                 let (caller, task) =
                     Caller::new(transport.clone(), member.address.clone(), greeting);
@@ -86,29 +129,36 @@ impl Consensus {
                 caller
             })
         };
-        let callers = config.members.iter().map(&mut caller).collect();
+        let founding = config.members.iter().map(&mut caller).collect();
         Arc::new(Self {
             cluster: config.cluster.clone(),
+            incarnation,
             members: config.members.clone(),
             roles: config.roles(),
+            rules: config.rules.clone(),
+            floor: driver.call(|core, _| core.protocol.known_epoch()),
             settings: config.view_settings(),
             log: config.data.join("consensus"),
             file: IdentityFile::new(&config.data),
             identity: Mutex::new(identity),
             found: Notify::new(),
-            callers,
-            engine: OnceLock::new(),
+            founding,
+            callers: Mutex::default(),
+            links: Mutex::default(),
+            engine: Mutex::default(),
+            changing: AtomicBool::new(false),
+            dismissed: AtomicU64::new(0),
+            invitations: Mutex::default(),
+            members_changed: Notify::new(),
+            left: AtomicBool::new(false),
+            transport: transport.clone(),
             driver: Arc::downgrade(driver),
             me,
         })
     }
 
-    fn names(&self) -> Vec<String> {
-        self.members.iter().map(|member| member.name.clone()).collect()
-    }
-
     fn identity(&self) -> MutexGuard<'_, Option<ClusterIdentity>> {
-        self.identity.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.identity)
     }
 
     /// Whether this member has no identity yet.
@@ -116,23 +166,33 @@ impl Consensus {
         self.identity().is_none()
     }
 
-    fn caller(&self, name: &str) -> Option<&Caller> {
-        let index = self.members.iter().position(|member| member.name == name)?;
-        self.callers[index].as_ref()
+    /// This member's place; before the cluster is founded, its index in the list.
+    pub(crate) fn place(&self) -> u32 {
+        let index = || self.members.iter().position(|member| member.name == self.me);
+        match self.identity().as_ref() {
+            Some(identity) => identity.place(),
+            None => index().and_then(|index| u32::try_from(index).ok()).unwrap_or_default(),
+        }
+    }
+
+    fn engine(&self) -> Option<Arc<Engine>> {
+        lock(&self.engine).clone()
     }
 
     /// Proposes a command at the leader, wherever it is. It may be lost.
     pub(crate) fn propose(self: &Arc<Self>, command: &Command) {
-        let Some(engine) = self.engine.get() else {
-            return self.propose_elsewhere(None, command.encode());
-        };
         let command = command.encode();
+        let Some(engine) = self.engine() else {
+            return self.propose_elsewhere(None, &command);
+        };
         match engine.propose(command.clone()) {
             Err(ProposeError::NotLeader { leader: Some(leader) }) => {
-                self.propose_elsewhere(Some(leader), command);
+                self.propose_elsewhere(Some(leader), &command);
             }
             Err(ProposeError::Unconfirmed) => self.propose_soon(command),
-            Ok(()) | Err(ProposeError::NotLeader { leader: None } | ProposeError::Ended) => {}
+            // A member that is yet to vote knows no leader.
+            Err(ProposeError::NotLeader { leader: None }) => self.propose_elsewhere(None, &command),
+            Ok(()) | Err(ProposeError::Ended) => {}
         }
     }
 
@@ -143,7 +203,7 @@ impl Consensus {
         tokio::spawn(async move {
             for _ in 0..CONFIRMATIONS {
                 sleep(CONFIRMATION).await;
-                let engine = consensus.engine.get();
+                let engine = consensus.engine();
                 match engine.map(|engine| engine.propose(command.clone())) {
                     Some(Err(ProposeError::Unconfirmed)) => {}
                     _ => return,
@@ -153,27 +213,33 @@ impl Consensus {
     }
 
     /// Sends a proposal to the leader, or to all voters where it is not known.
-    fn propose_elsewhere(self: &Arc<Self>, leader: Option<VoterId>, command: Vec<u8>) {
-        let Some(ClusterIdentity { cluster, members, .. }) = self.identity().clone() else {
-            return;
+    fn propose_elsewhere(self: &Arc<Self>, leader: Option<VoterId>, command: &[u8]) {
+        let Some(driver) = self.driver.upgrade() else { return };
+        let voters = driver.call(|core, _| core.protocol.directory().map(|one| one.voters()));
+        let callers = lock(&self.callers);
+        let to: Vec<_> = match leader {
+            Some(leader) => callers.get(&MemberId(leader.0)).into_iter().collect(),
+            None => voters.iter().flatten().filter_map(|id| callers.get(id)).collect(),
         };
-        let votes = |member: &&Founder| match leader {
-            Some(leader) => member.id.0 == leader.0,
-            None => member.role.votes(),
-        };
-        for member in members.iter().filter(votes) {
-            let Some(caller) = self.caller(&member.name).cloned() else { continue };
-            let request = Request::Propose { cluster, command: command.clone() };
+        for caller in to {
+            let (caller, request) = (caller.value.clone(), Request::Propose(command.to_vec()));
             tokio::spawn(async move { drop(caller.call(request).await) });
         }
     }
 
+    /// The voters of the engine, if one runs here.
+    pub(crate) fn engine_voters(&self) -> BTreeSet<MemberId> {
+        let voters = self.engine().map(|engine| engine.status().voters).unwrap_or_default();
+        voters.into_iter().map(|voter| MemberId(voter.0)).collect()
+    }
+
     /// The leader's name, as far as it is known.
     pub(crate) fn leader(&self) -> Option<String> {
-        let leader = self.engine.get()?.leader()?;
-        let identity = self.identity();
-        let members = &identity.as_ref()?.members;
-        members.iter().find(|member| member.id.0 == leader.0).map(|member| member.name.clone())
+        let leader = self.engine()?.leader()?;
+        self.driver.upgrade()?.call(|core, _| {
+            let entry = core.protocol.directory()?.entry(MemberId(leader.0))?;
+            Some(entry.name.clone())
+        })
     }
 
     /// Makes the next start of this member later than this incarnation.
@@ -183,182 +249,77 @@ impl Consensus {
 
     /// Stops the engine after what is being written is durable.
     pub(crate) async fn stop(&self) {
-        if let Some(engine) = self.engine.get() {
+        self.hang_up();
+        let engine = lock(&self.engine).take();
+        if let Some(engine) = engine {
             engine.stop().await;
-        }
-    }
-}
-
-/// Founding.
-impl Consensus {
-    /// The identity on disk, or the one with which the cluster is founded now.
-    async fn await_identity(&self, driver: &Arc<Driver>) -> io::Result<ClusterIdentity> {
-        loop {
-            let known = self.identity().clone();
-            if let Some(identity) = known {
-                if identity.founded || self.is_spread(&identity).await {
-                    return Ok(identity);
-                }
-            } else if let Some(why) = self.try_to_found().await? {
-                driver.call(|core, _| core.protocol.await_views(why));
-            }
-            tokio::select! {
-                () = self.found.notified() => {}
-                () = sleep(FOUND_AGAIN) => {}
-            }
-        }
-    }
-
-    /// Whether all members have the identity: the founder sends it to all until they have it. The
-    /// others go on with it at once.
-    async fn is_spread(&self, identity: &ClusterIdentity) -> bool {
-        if !self.founds() {
-            return true;
-        }
-        let mut all = true;
-        for caller in self.callers.iter().flatten() {
-            let reply = caller.call(Request::Found(identity.clone())).await;
-            if let Ok(Reply::Refused(why)) = &reply {
-                tracing::warn!("a member refuses to found the cluster: {why}");
-            }
-            all &= matches!(reply, Ok(Reply::Done));
-        }
-        all
-    }
-
-    /// The first member of the list founds the cluster.
-    fn founds(&self) -> bool {
-        self.members.first().is_some_and(|first| first.name == self.me)
-    }
-
-    /// Draws an identity if all members answer that they have none; returns why not.
-    async fn try_to_found(&self) -> io::Result<Option<String>> {
-        let mut silent = Vec::new();
-        for (member, caller) in self.members.iter().zip(&self.callers) {
-            let Some(caller) = caller else { continue };
-            match caller.call(Request::Identity).await {
-                Ok(Reply::Identity(None)) => {}
-                Ok(Reply::Identity(Some(identity))) if identity.founded => {
-                    return Ok(Some(format!(
-                        "the data directory of this member is empty, and {} is in a cluster with \
-                         it: restore the directory, or remove all members' directories",
-                        member.name
-                    )));
-                }
-                // The founder sends it soon.
-                Ok(Reply::Identity(Some(_))) => return Ok(None),
-                _ => silent.push(member.name.as_str()),
-            }
-        }
-        if !silent.is_empty() {
-            let silent = silent.join(", ");
-            return Ok(Some(format!(
-                "the cluster starts for the first time, and {silent} cannot be reached"
-            )));
-        }
-        if !self.founds() {
-            return Ok(Some("the cluster starts for the first time".to_owned()));
-        }
-        self.adopt(self.draw())?;
-        Ok(None)
-    }
-
-    fn draw(&self) -> ClusterIdentity {
-        let mut used = BTreeSet::new();
-        let mut members = Vec::new();
-        for (member, &role) in self.members.iter().zip(&self.roles) {
-            let id = std::iter::repeat_with(|| MemberId(crate::random()))
-                .find(|id| id.0 != 0 && used.insert(*id));
-            members.push(Founder {
-                id: id.expect("there are enough numbers"),
-                name: member.name.clone(),
-                address: member.address.clone(),
-                role,
-            });
-        }
-        ClusterIdentity { cluster: crate::random(), members, founded: false }
-    }
-
-    /// Makes an identity durable and takes it.
-    fn adopt(&self, identity: ClusterIdentity) -> io::Result<()> {
-        let mut known = self.identity();
-        self.file.write(&identity)?;
-        *known = Some(identity);
-        Ok(())
-    }
-
-    fn on_found(&self, identity: ClusterIdentity) -> Reply {
-        let known = self.identity().clone();
-        if let Some(known) = known {
-            return match known.cluster == identity.cluster {
-                true => Reply::Done,
-                false => Reply::Refused(format!("{} is in another cluster", self.me)),
-            };
-        }
-        if !identity.has_names(&self.names()) {
-            let (theirs, ours) = (identity.names(), self.names().join(", "));
-            let text = format!("its list of members is {theirs}, that of {} is {ours}", self.me);
-            return Reply::Refused(text);
-        }
-        match self.adopt(ClusterIdentity { founded: false, ..identity }) {
-            Ok(()) => {
-                self.found.notify_one();
-                Reply::Done
-            }
-            Err(error) => Reply::Refused(format!("the identity cannot be written: {error}")),
         }
     }
 }
 
 impl Answers for Consensus {
     fn greet(&self, greeting: &Greeting) -> Result<(), ControlError> {
-        let Greeting { cluster, from, to, incarnation } = greeting;
+        let Greeting { cluster, from, to, incarnation, cluster_id, id } = greeting;
+        let refused = |text| Err(ControlError::Refused(text));
         if *cluster != self.cluster {
-            let text = format!("it is in cluster `{cluster}`, this node is in `{}`", self.cluster);
-            return Err(ControlError::Refused(text));
+            let ours = &self.cluster;
+            return refused(format!("it is in cluster `{cluster}`, this node is in `{ours}`"));
         }
-        if *to != self.me || self.caller(from).is_none() {
-            let text = format!("it is member {from} and calls {to}, and this is {}", self.me);
-            return Err(ControlError::Refused(text));
+        if *to != self.me && !to.is_empty() {
+            return refused(format!("it calls {to}, and this is {}", self.me));
         }
-        // Two processes with the log of one voter could decide two things.
-        let index = self.members.iter().position(|member| member.name == *from);
-        let member = index.and_then(|index| u32::try_from(index).ok()).map(Member);
-        let refused = self.driver.upgrade().zip(member).is_some_and(|(driver, member)| {
-            driver.call(|core, now| core.protocol.is_conflict(now, member, *incarnation))
-        });
-        if refused {
-            let text = format!("it runs as member {from}, and so does another process");
-            return Err(ControlError::Refused(text));
+        let ours = self.identity().as_ref().map(|identity| identity.cluster);
+        if *id == 0 {
+            return Ok(());
         }
-        Ok(())
+        if ours != Some(*cluster_id) {
+            return refused("it is in a cluster with another id".to_owned());
+        }
+        let Some(driver) = self.driver.upgrade() else { return Ok(()) };
+        driver.call(|core, now| {
+            let Some(directory) = core.protocol.directory() else { return Ok(()) };
+            let id = MemberId(*id);
+            if directory.entry(id).is_some_and(|entry| entry.name != *from) {
+                return refused(format!("it calls itself {from}, and its id is another member's"));
+            }
+            // Two processes with the log of one voter could decide two things.
+            let place = directory.place(id).map(Member);
+            match place.is_some_and(|one| core.protocol.is_conflict(now, one, *incarnation)) {
+                true => refused(format!("it runs as member {from}, and so does another process")),
+                false => Ok(()),
+            }
+        })
     }
 
-    async fn answer(&self, from: &str, request: Request) -> Reply {
-        let cluster = self.identity().as_ref().map(|identity| identity.cluster);
-        let is_ours = |theirs: u64| cluster == Some(theirs);
+    async fn answer(&self, greeting: &Greeting, known: bool, request: Request) -> Reply {
+        if self.is_former(MemberId(greeting.id)) {
+            return Reply::Removed;
+        }
         match request {
-            Request::Identity => Reply::Identity(self.identity().clone()),
-            Request::Found(identity) => self.on_found(identity),
-            Request::Raft { cluster, body } if is_ours(cluster) => {
-                let id = self.identity().as_ref().and_then(|known| Some(known.member(from)?.id));
-                let (Some(engine), Some(id)) = (self.engine.get(), id) else {
+            Request::Identity => Reply::Identity(self.identity().clone().map(Box::new)),
+            Request::Found(identity) => self.on_found(*identity),
+            Request::Dismissed { version } => {
+                Reply::Dismissed(self.is_dismissed(MemberId(greeting.id), version))
+            }
+            Request::Join(joining) => self.on_join(greeting, known, joining).await,
+            Request::Raft(_) | Request::Propose(_) if greeting.id == 0 => {
+                Reply::Refused("it is not a member".to_owned())
+            }
+            Request::Raft(body) => {
+                let Some(engine) = self.engine() else {
                     return Reply::Refused("no engine runs here yet".to_owned());
                 };
-                match engine.handle(VoterId(id.0), &body).await {
+                match engine.handle(VoterId(greeting.id), &body).await {
                     Ok(answer) => Reply::Raft(answer),
                     Err(error) => Reply::Refused(error.to_string()),
                 }
             }
-            Request::Propose { cluster, command } if is_ours(cluster) => {
-                if let Some(engine) = self.engine.get() {
+            Request::Propose(command) => {
+                if let Some(engine) = self.engine() {
                     // The sender proposes again what matters.
                     let _ = engine.propose(command);
                 }
                 Reply::Done
-            }
-            Request::Raft { .. } | Request::Propose { .. } => {
-                Reply::Refused("it is in a cluster with another id".to_owned())
             }
         }
     }
@@ -372,13 +333,9 @@ impl mutua_consensus::Transport for Calls {
         let consensus = Arc::clone(&self.0);
         Box::pin(async move {
             let failed = |reason: String| Unreachable { to, reason };
-            let identity = consensus.identity().clone();
-            let known = identity.as_ref().and_then(|identity| {
-                let member = identity.members.iter().find(|member| member.id.0 == to.0)?;
-                Some((identity.cluster, consensus.caller(&member.name)?))
-            });
-            let (cluster, caller) = known.ok_or_else(|| failed("not a member".to_owned()))?;
-            match caller.call(Request::Raft { cluster, body }).await {
+            let caller = lock(&consensus.callers).get(&MemberId(to.0)).map(|one| one.value.clone());
+            let caller = caller.ok_or_else(|| failed("not a member".to_owned()))?;
+            match caller.call(Request::Raft(body)).await {
                 Ok(Reply::Raft(answer)) => Ok(answer),
                 Ok(Reply::Refused(why)) => Err(failed(why)),
                 Ok(_) => Err(failed("its reply is of another kind".to_owned())),
@@ -388,147 +345,37 @@ impl mutua_consensus::Transport for Calls {
     }
 }
 
-/// What is decided, for the engine's snapshots.
-struct Decided(DecidedState);
-
-impl StateMachine for Decided {
-    fn apply(&mut self, command: &[u8]) {
-        // A command of a later version: all voters of this one ignore it alike.
-        if let Some(command) = Command::decode(command) {
-            self.0.apply(&command);
-        }
-    }
-
-    fn snapshot(&self) -> Vec<u8> {
-        self.0.encode()
-    }
-
-    fn restore(&mut self, state: &[u8]) {
-        if let Some(state) = DecidedState::decode(state) {
-            self.0 = state;
-        }
-    }
-}
-
-/// A report of the engine.
-enum Event {
-    Appended(u64, Command),
-    Truncated(u64),
-    Installed(DecidedState),
-    Decided(u64, Command),
-    Leads(bool),
-}
-
-/// Passes the engine's reports to the protocol. Until the protocol follows, they are kept.
-#[derive(Clone)]
-struct Reports {
-    driver: Arc<Driver>,
-    kept: Arc<Mutex<Option<Vec<Event>>>>,
-}
-
-impl Reports {
-    fn new(driver: &Arc<Driver>) -> Self {
-        Self { driver: Arc::clone(driver), kept: Arc::new(Mutex::new(Some(Vec::new()))) }
-    }
-
-    fn report(&self, event: Event) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        match kept.as_mut() {
-            Some(kept) => kept.push(event),
-            None => {
-                drop(kept);
-                self.driver.call(|core, now| pass(core, now, event));
-            }
-        }
-    }
-
-    /// The protocol follows from now on, and first gets what was kept, in one call: it answers no
-    /// other member in between.
-    fn follow(&self, views: ViewSource) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let events = kept.take().unwrap_or_default();
-        self.driver.call(|core, now| {
-            core.protocol.follow(now, views);
-            events.into_iter().for_each(|event| pass(core, now, event));
-        });
-    }
-}
-
-fn pass(core: &mut crate::driver::Core, now: crate::Moment, event: Event) {
-    let protocol = &mut core.protocol;
-    match event {
-        Event::Appended(index, command) => protocol.appended(index, &command),
-        Event::Truncated(since) => protocol.truncated(since),
-        Event::Installed(state) => protocol.snapshot_installed(now, None, state),
-        Event::Decided(index, command) => protocol.decided(now, index, &command),
-        Event::Leads(leads) => protocol.leads(now, leads),
-    }
-}
-
-impl Watcher for Reports {
-    fn appended(&mut self, index: u64, command: &[u8]) {
-        if let Some(command) = Command::decode(command) {
-            self.report(Event::Appended(index, command));
-        }
-    }
-
-    fn truncated(&mut self, since: u64) {
-        self.report(Event::Truncated(since));
-    }
-
-    fn snapshot_installed(&mut self, state: &[u8]) {
-        if let Some(state) = DecidedState::decode(state) {
-            self.report(Event::Installed(state));
-        }
-    }
-
-    fn decided(&mut self, index: u64, command: &[u8]) {
-        if let Some(command) = Command::decode(command) {
-            self.report(Event::Decided(index, command));
-        }
-    }
-
-    fn leads(&mut self, leads: bool) {
-        if leads {
-            tracing::info!("this node leads the consensus engine");
-        }
-        self.report(Event::Leads(leads));
-    }
-}
-
 /// Founds the cluster if needed, starts the engine, and serves both until the node stops.
 pub(crate) async fn run(consensus: Arc<Consensus>, driver: Arc<Driver>) {
     let identity = match consensus.await_identity(&driver).await {
         Ok(identity) => identity,
         Err(error) => return driver.stop(&format!("its identity cannot be written: {error}")),
     };
-    if let Err(why) = start(&consensus, &driver, &identity).await {
+    if identity.recovered {
+        consensus.await_expiry(&driver, &identity).await;
+    }
+    if let Err(why) = consensus.start(&driver, &identity).await {
         return driver.stop(&format!("consensus cannot start: {why}"));
     }
-    let Some(engine) = consensus.engine.get() else { return };
-    let mut founded = identity.founded;
-    let watch = async {
-        loop {
-            let seen: Vec<_> = driver.call(|core, now| core.protocol.sees(now).collect());
-            engine.sees(&seen.into_iter().map(|member| VoterId(member.0)).collect());
-            if !founded && engine.status().last_log.is_some() {
-                founded = true;
-                if let Err(error) = consensus.adopt(ClusterIdentity { founded, ..identity.clone() })
-                {
-                    return driver.stop(&format!("its identity cannot be written: {error}"));
-                }
-            }
-            sleep(WATCH).await;
-        }
-    };
-    tokio::select! {
-        () = watch => {}
-        end = engine.ended() => {
-            if end.is_fatal() {
-                driver.stop(&format!("the consensus engine has ended: {end}"));
-            }
-        }
+    for note in consensus.differences() {
+        tracing::warn!("{note}");
     }
+    let mut watch = Watch::default();
+    while driver.call(|core, _| core.stopped().is_none()) {
+        if let Err(why) = consensus.look(&driver, &mut watch).await {
+            return driver.stop(&why.to_string());
+        }
+        sleep(WATCH).await;
+    }
+}
+
+/// What was seen at the last look.
+#[derive(Default)]
+struct Watch {
+    /// Since when this member is in no view and no voter of a cluster that has removed it.
+    out_since: Option<Instant>,
+    /// When it last asked whether it was removed, or its vote is needed.
+    asked: Option<Instant>,
 }
 
 /// Why the engine does not run.
@@ -537,55 +384,171 @@ enum NotStarted {
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error("the directory of its log cannot be used: {0}")]
-    Directory(#[from] io::Error),
+    Directory(io::Error),
+    #[error("its identity cannot be written: {0}")]
+    Identity(io::Error),
+    #[error("the decided rules cannot be followed: {0}")]
+    Rules(#[from] PlanError),
 }
 
-async fn start(
-    consensus: &Arc<Consensus>,
-    driver: &Arc<Driver>,
-    identity: &ClusterIdentity,
-) -> Result<(), NotStarted> {
-    let me = identity.member(&consensus.me).expect("checked when the identity was read");
-    let votes = me.role.votes();
-    let genesis = identity.genesis();
-    let views = ViewSource::Decided {
-        ids: identity.ids(&consensus.names()).expect("checked when the identity was read"),
-        settings: consensus.settings.clone(),
-        persisted: Box::new(Persisted { snapshot: genesis.clone(), ..Persisted::default() }),
-        engine: votes,
-    };
-    let reports = Reports::new(driver);
-    if !votes {
-        reports.follow(views);
-        return Ok(());
+impl Consensus {
+    /// The protocol follows what is decided, with an engine if this member votes.
+    async fn start(
+        self: &Arc<Self>,
+        driver: &Arc<Driver>,
+        identity: &ClusterIdentity,
+    ) -> Result<(), NotStarted> {
+        let genesis = identity.genesis();
+        let known = identity.known.clone();
+        let votes = self.votes(identity);
+        let views = ViewSource::Decided {
+            cluster: identity.cluster,
+            member: identity.me,
+            known,
+            settings: self.settings.clone(),
+            persisted: Box::new(Persisted { snapshot: genesis.clone(), ..Persisted::default() }),
+            engine: votes,
+        };
+        let plan = Arc::new(Plan::of_any_size(TRIED_SIZES, &identity.rules)?);
+        let me = Member(identity.place());
+        let floor = Time::new(identity.floor, 0);
+        let follow = |core: &mut crate::driver::Core, now| {
+            core.protocol.follow(now, me, plan, views);
+            core.protocol.raise(floor);
+        };
+        let reports = Reports::new(driver);
+        if !votes {
+            reports.follow(follow);
+            return Ok(());
+        }
+        let engine = self.open_engine(identity, &reports).await?;
+        reports.follow(follow);
+        self.set_engine(driver, engine);
+        self.found_engines(identity).await;
+        Ok(())
     }
-    let origin = if identity.founded { Origin::Existing } else { Origin::Founding };
-    let mut config = EngineConfig::new(VoterId(me.id.0), origin);
-    config.timing = timing(&consensus.settings);
-    let disk = Directory::open(&consensus.log)?;
-    let engine = Engine::start(
-        config,
-        Box::new(disk),
-        Arc::new(Calls(Arc::clone(consensus))),
-        Box::new(Decided(genesis)),
-        Box::new(reports.clone()),
-    )
-    .await?;
-    let voters = identity.members.iter().filter(|member| member.role.votes());
-    let voters: BTreeSet<_> = voters.map(|member| VoterId(member.id.0)).collect();
-    reports.follow(views);
-    let engine = consensus.engine.get_or_init(|| engine);
-    if !identity.founded && is_first_voter(consensus, identity) {
-        // Already initialized: this member has restarted while the cluster was founded.
-        let _ = engine.initialize(&voters).await;
-    }
-    Ok(())
-}
 
-/// The first voter of the list initializes the engines.
-fn is_first_voter(consensus: &Consensus, identity: &ClusterIdentity) -> bool {
-    let first = identity.members.iter().find(|member| member.role.votes());
-    first.is_some_and(|first| first.name == consensus.me)
+    /// After the loss of a majority: waits until what the lost members granted has expired.
+    async fn await_expiry(&self, driver: &Arc<Driver>, identity: &ClusterIdentity) {
+        let lease = self.settings.full_lease() * 2;
+        let until = Instant::now() + self.settings.on_any_clock(identity.longest.max(lease));
+        while Instant::now() < until {
+            let left = (until - Instant::now()).as_secs() + 1;
+            let why = format!(
+                "the cluster was recovered after the loss of a majority: waiting up to {left} s \
+                 for leases that the lost members granted"
+            );
+            driver.call(|core, _| core.protocol.await_views(why));
+            sleep(WATCH).await;
+        }
+    }
+
+    /// Whether an engine runs at this member, or shall.
+    fn votes(&self, identity: &ClusterIdentity) -> bool {
+        let role = identity.known.role(identity.me);
+        let wanted = identity.known.wanted(identity.me);
+        identity.engine || role.into_iter().chain(wanted).any(Role::votes)
+    }
+
+    async fn open_engine(
+        self: &Arc<Self>,
+        identity: &ClusterIdentity,
+        reports: &Reports,
+    ) -> Result<Engine, NotStarted> {
+        let origin = match (identity.founded, identity.founds_as_voter()) {
+            (true, _) => Origin::Existing,
+            (false, true) => Origin::Founding,
+            (false, false) => Origin::Joining,
+        };
+        self.note_engine(true).map_err(NotStarted::Identity)?;
+        let mut config = EngineConfig::new(VoterId(identity.me.0), origin);
+        config.timing = timing(&self.settings);
+        let disk = Directory::open(&self.log).map_err(NotStarted::Directory)?;
+        let engine = Engine::start(
+            config,
+            Box::new(disk),
+            Arc::new(Calls(Arc::clone(self))),
+            Box::new(Decided(identity.genesis())),
+            Box::new(reports.clone()),
+        );
+        Ok(engine.await?)
+    }
+
+    fn set_engine(&self, driver: &Arc<Driver>, engine: Engine) {
+        let engine = Arc::new(engine);
+        *lock(&self.engine) = Some(Arc::clone(&engine));
+        let driver = Arc::downgrade(driver);
+        tokio::spawn(async move {
+            let end = engine.ended().await;
+            drop(engine);
+            if let Some(driver) = driver.upgrade().filter(|_| end.is_fatal()) {
+                driver.stop(&format!("the consensus engine has ended: {end}"));
+            }
+        });
+    }
+
+    /// The first voter of the founders initializes the engines.
+    async fn found_engines(&self, identity: &ClusterIdentity) {
+        let mut voters = identity.members.iter().filter(|member| member.role.votes());
+        let first = voters.clone().next().is_some_and(|first| first.id == identity.me);
+        if let Some(engine) = self.engine().filter(|_| first && !identity.founded) {
+            let voters: BTreeSet<_> = voters.by_ref().map(|one| VoterId(one.id.0)).collect();
+            // Already initialized: this member has restarted while the cluster was founded.
+            let _ = engine.initialize(&voters).await;
+        }
+    }
+
+    /// Does what has become due since the last look.
+    async fn look(
+        self: &Arc<Self>,
+        driver: &Arc<Driver>,
+        watch: &mut Watch,
+    ) -> Result<(), NotStarted> {
+        self.note_identity(driver)?;
+        if !self.look_at_removal(driver, watch)? {
+            self.look_at_role(driver, watch).await?;
+            self.look_for_news(driver, watch);
+        }
+        self.hang_up_on_former(driver);
+        let Some(engine) = self.engine() else { return Ok(()) };
+        engine.sees(&self.seen(driver));
+        if engine.status().leads {
+            self.look_at_voters(driver, &engine);
+        }
+        Ok(())
+    }
+
+    /// The voters that something has arrived from lately. A former member has no link any more, and
+    /// may be needed to let it vote no longer: without it nobody would stand for election.
+    fn seen(&self, driver: &Arc<Driver>) -> BTreeSet<VoterId> {
+        let seen: Vec<_> = driver.call(|core, now| {
+            let linked = core.protocol.linked();
+            let unlinked = |id: &MemberId| linked.iter().all(|(_, one)| one != id);
+            let former = core.protocol.directory().into_iter().flat_map(|one| one.former());
+            core.protocol.sees(now).chain(former.filter(unlinked)).collect()
+        });
+        seen.into_iter().map(|member| VoterId(member.0)).collect()
+    }
+
+    /// Keeps on disk that the log has begun, and the members as they are known now.
+    fn note_identity(&self, driver: &Arc<Driver>) -> Result<(), NotStarted> {
+        let Some(mut identity) = self.identity().clone() else { return Ok(()) };
+        let begun = self.engine().is_some_and(|engine| engine.status().last_log.is_some());
+        let known = driver.call(|core, _| {
+            let newer =
+                |one: &&mutua_protocol::views::Directory| one.version() > identity.known.version();
+            core.protocol.directory().filter(newer).cloned()
+        });
+        let granting = driver.call(|core, _| core.protocol.epoch().is_some());
+        let settled = !identity.recovered || !granting;
+        if (identity.founded || !begun) && known.is_none() && settled {
+            return Ok(());
+        }
+        identity.recovered &= !granting;
+        identity.founded |= begun;
+        identity.known = known.unwrap_or(identity.known);
+        self.adopt(identity).map_err(NotStarted::Identity)
+    }
 }
 
 /// The engine's times follow the view lease, which outlasts the replacement of a lost leader. A

@@ -7,6 +7,7 @@
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
+use mutua_protocol::views::Role;
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -22,7 +23,7 @@ use crate::{
 /// The first bytes of a control connection.
 pub(crate) const MAGIC: &[u8; 4] = b"MTUC";
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// The longest body: a snapshot of what is decided is far shorter.
 const MAX_BODY: usize = 16 << 20;
@@ -67,11 +68,27 @@ pub(crate) enum ControlError {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Greeting {
     pub(crate) cluster: String,
-    /// The member that calls, and the one that is called.
+    /// The member that calls, and the one that is called; empty for any.
     pub(crate) from: String,
     pub(crate) to: String,
     /// The incarnation of the member that calls.
     pub(crate) incarnation: u64,
+    /// The cluster's id and that of the member that calls, once it has one; else 0.
+    pub(crate) cluster_id: u64,
+    pub(crate) id: u64,
+}
+
+/// What a process that wants to become a member sends.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Joining {
+    /// The one-time token of a member, where certificates do not tell who it is.
+    pub(crate) token: Option<String>,
+    pub(crate) name: String,
+    pub(crate) address: String,
+    /// What it wants to take part in; voter while there are fewer than five, else follower.
+    pub(crate) role: Option<Role>,
+    /// Whether it takes the place of the member of its name, whose data directory is lost.
+    pub(crate) replaces: bool,
 }
 
 /// A call to another member. New variants go at the end.
@@ -80,21 +97,31 @@ pub(crate) enum Request {
     /// Who are you?
     Identity,
     /// The cluster is founded with these members.
-    Found(ClusterIdentity),
+    Found(Box<ClusterIdentity>),
     /// A call of the consensus engine.
-    Raft { cluster: u64, body: Vec<u8> },
+    Raft(Vec<u8>),
     /// To the leader: propose this command.
-    Propose { cluster: u64, command: Vec<u8> },
+    Propose(Vec<u8>),
+    /// Take me in.
+    Join(Joining),
+    /// I am no voter by this version of the directory: does the engine need my vote no longer?
+    Dismissed { version: u64 },
 }
 
 /// The reply to a call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Reply {
-    Identity(Option<ClusterIdentity>),
+    Identity(Option<Box<ClusterIdentity>>),
     Raft(Vec<u8>),
     Done,
     /// The call was refused, for this reason.
     Refused(String),
+    /// The identity of the new member.
+    Joined(Box<ClusterIdentity>),
+    /// The member that calls was removed from the cluster.
+    Removed,
+    /// Whether the engine needs the vote of the member that calls no longer.
+    Dismissed(bool),
 }
 
 /// Answers the calls of other members.
@@ -103,8 +130,13 @@ pub(crate) trait Answers: Send + Sync + 'static {
     /// process may run as the member since.
     fn greet(&self, greeting: &Greeting) -> Result<(), ControlError>;
 
-    /// The reply to a call of this member.
-    fn answer(&self, from: &str, request: Request) -> impl Future<Output = Reply> + Send;
+    /// The reply to a call of this member. `known` tells whether its certificate proves its name.
+    fn answer(
+        &self,
+        greeting: &Greeting,
+        known: bool,
+        request: Request,
+    ) -> impl Future<Output = Reply> + Send;
 }
 
 /// Calls one other member.
@@ -136,6 +168,27 @@ impl Caller {
         let waiting = self.calls.try_send(Call { request, reply });
         waiting.map_err(|_| ControlError::Busy)?;
         answer.await.unwrap_or(Err(ControlError::Broken))
+    }
+}
+
+/// Calls a member once, on a connection of its own, and waits this long for the reply.
+pub(crate) async fn call_once(
+    transport: &Transport,
+    address: &str,
+    greeting: &Greeting,
+    request: Request,
+    patience: Duration,
+) -> Result<Reply, ControlError> {
+    let stream = timeout(PATIENCE, connect(transport, address, greeting)).await;
+    let stream = stream.map_err(|_| ControlError::Silent)??;
+    let (reply, answer) = oneshot::channel();
+    let (_open, mut calls) = mpsc::channel(1);
+    let call = Call { request, reply };
+    tokio::select! {
+        biased;
+        answer = answer => answer.unwrap_or(Err(ControlError::Broken)),
+        () = converse(stream, Some(call), &mut calls) => Err(ControlError::Broken),
+        () = tokio::time::sleep(patience) => Err(ControlError::Silent),
     }
 }
 
@@ -172,7 +225,9 @@ fn refuse(call: &mut Option<Call>, error: ControlError) {
 
 async fn connect(transport: &Transport, address: &str, greeting: &Greeting) -> io::Result<Stream> {
     let mut stream = transport.dial(address).await?;
-    stream.check_member(&greeting.to)?;
+    if !greeting.to.is_empty() {
+        stream.check_member(&greeting.to)?;
+    }
     let body = postcard::to_allocvec(greeting).expect("plain data");
     let mut bytes = MAGIC.to_vec();
     bytes.push(VERSION);
@@ -248,13 +303,14 @@ pub(crate) async fn serve(
     // Before anything that is long is read. Again at each call: another process may run by then.
     answers.greet(&greeting)?;
     drop(stranger);
+    let known = matches!(stream, Stream::Tls(_));
     let (mut reader, mut writer) = stream.into_split();
     let (mut frames, mut buffer) = (Frames::default(), vec![0; 16 << 10]);
     frames.push(&bytes);
     loop {
         while let Some((number, request)) = frames.next::<Request>()? {
             answers.greet(&greeting)?;
-            let reply = answers.answer(&greeting.from, request).await;
+            let reply = answers.answer(&greeting, known, request).await;
             if !write(&mut writer, number, &reply).await {
                 return Ok(());
             }

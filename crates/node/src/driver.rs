@@ -3,14 +3,14 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt, future,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc::Sender as TraceSender},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, Weak},
     task::{Poll, Waker},
 };
 
 use mutua_host::now;
 use mutua_protocol::{
     CallId, Caller, Connection, Effect, Level, LockId, Member, Moment, Protocol, Refusal, Ticket,
-    TraceLine, views::Command,
+    TraceId, views::Command,
 };
 use tokio::{
     runtime::Handle,
@@ -18,8 +18,14 @@ use tokio::{
 };
 
 use crate::{
-    AcquireError, HoldId, Served, consensus::Consensus, disk::Disk, handle::Answering,
-    timer::Timer, writer::Writer, yielding::Yielding,
+    AcquireError, HoldId, Served,
+    consensus::Consensus,
+    disk::Disk,
+    handle::Answering,
+    timer::Timer,
+    trace::{Followed, MOST_FOLLOWED, Sink},
+    writer::Writer,
+    yielding::Yielding,
 };
 
 /// The state that all handles, guards and tasks of a node share.
@@ -37,8 +43,8 @@ pub(crate) struct Driver {
     pub(crate) consensus: OnceLock<Arc<Consensus>>,
     /// Reports on holds of clients outside the process, for the server around the node.
     pub(crate) served: OnceLock<mpsc::UnboundedSender<Served>>,
-    /// The members' names.
-    names: Vec<String>,
+    /// The members' names, by place.
+    names: RwLock<Vec<String>>,
     /// The node's runtime: a guard may be dropped on any thread.
     runtime: Handle,
 }
@@ -65,8 +71,8 @@ pub(crate) struct Core {
     calls: HashMap<CallId, oneshot::Sender<Vec<u8>>>,
     /// Calls of other members, to be answered when the mutex is free.
     called: Vec<(Caller, Vec<u8>)>,
-    /// The task that writes the trace.
-    trace: Option<TraceSender<TraceLine>>,
+    /// The traces, and where their lines go.
+    traces: Vec<(TraceId, Sink)>,
     /// To be woken when the mutex is free.
     wake: Vec<Waker>,
     /// Epochs to be written when the mutex is free.
@@ -83,7 +89,7 @@ enum Parked {
 
 impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driver").field("names", &self.names).finish_non_exhaustive()
+        f.debug_struct("Driver").field("names", &self.names()).finish_non_exhaustive()
     }
 }
 
@@ -102,7 +108,7 @@ impl Driver {
             stopped: None,
             calls: HashMap::new(),
             called: Vec::new(),
-            trace: None,
+            traces: Vec::new(),
             wake: Vec::new(),
             write: Vec::new(),
             propose: Vec::new(),
@@ -115,17 +121,18 @@ impl Driver {
             answering: OnceLock::new(),
             consensus: OnceLock::new(),
             served: OnceLock::new(),
-            names,
+            names: RwLock::new(names),
             runtime: Handle::current(),
         }
     }
 
     pub(crate) fn name(&self, member: Member) -> String {
-        self.names.get(member.index()).cloned().unwrap_or_else(|| member.to_string())
+        self.names().get(member.index()).cloned().unwrap_or_else(|| member.to_string())
     }
 
-    pub(crate) fn names(&self) -> &[String] {
-        &self.names
+    /// The members' names, by place.
+    pub(crate) fn names(&self) -> RwLockReadGuard<'_, Vec<String>> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls the protocol, then carries out its effects.
@@ -232,17 +239,24 @@ impl Driver {
                 self.report(Served::Custody { name, hold: HoldId(ticket), fence, client });
             }
             Effect::Propose { command } => core.propose.push(command),
+            Effect::Members => {
+                let names = core.protocol.names().to_vec();
+                *self.names.write().unwrap_or_else(PoisonError::into_inner) = names;
+                if let Some(consensus) = self.consensus.get() {
+                    consensus.members_changed.notify_one();
+                }
+            }
             Effect::Write { epoch } => core.write.push(epoch),
             Effect::Close { connection, .. } => {
                 if let Some(writer) = core.connections.get(&connection) {
                     writer.close.notify_one();
                 }
             }
-            Effect::Trace { line } => {
-                if let Some(trace) = &core.trace {
-                    // The receiver has logged the error that ended it.
-                    let _ = trace.send(*line);
-                }
+            Effect::Trace { trace, line } => {
+                let known = core.traces.iter().position(|(id, _)| *id == trace);
+                let Some(index) = known else { return };
+                core.traces[index].1.take(*line);
+                core.end_old_traces();
             }
             Effect::Called { caller, body } => core.called.push((caller, body)),
             Effect::Replied { call, body } => {
@@ -325,7 +339,7 @@ impl Driver {
         let mut wake: Vec<_> = watching.into_values().flatten().collect();
         wake.append(&mut core.wake);
         wake.append(&mut core.waiting_for_view);
-        core.trace = None;
+        core.traces.clear();
         core.calls.clear();
         // Guards may outlive the node, and its connections must not.
         core.writers.clear();
@@ -333,6 +347,9 @@ impl Driver {
             writer.close.notify_one();
         }
         drop(core);
+        if let Some(consensus) = self.consensus.get() {
+            consensus.hang_up();
+        }
         self.disk.lock().unwrap_or_else(PoisonError::into_inner).take();
         wake.into_iter().for_each(Waker::wake);
     }
@@ -344,6 +361,15 @@ impl Driver {
             tracing::warn!("the incarnation cannot be written: {error}");
         }
         self.stop("another process has run as this member since; start this one again");
+    }
+
+    /// Another member says that this one was removed from the cluster.
+    pub(crate) fn removed(self: &Arc<Self>) {
+        let noted = self.consensus.get().map_or(Ok(()), |one| one.note_left());
+        if let Err(error) = noted {
+            tracing::warn!("the identity cannot be written: {error}");
+        }
+        self.stop("this member was removed from the cluster");
     }
 
     pub(crate) async fn ready(self: &Arc<Self>) {
@@ -362,9 +388,36 @@ impl Driver {
 
 impl Core {
     /// Sends the trace of a lock there from now on.
-    pub(crate) fn trace(&mut self, lock: Option<&[u8]>, to: TraceSender<TraceLine>) {
-        self.protocol.trace(lock);
-        self.trace = Some(to);
+    pub(crate) fn trace(&mut self, now: Moment, lock: Option<&[u8]>, to: Sink) {
+        let id = self.protocol.trace(now, lock);
+        self.traces.push((id, to));
+    }
+
+    /// Ends the traces of locks that nobody follows any more.
+    fn end_old_traces(&mut self) {
+        let now = self.now;
+        let is_old = |sink: &Sink| sink.followed().is_some_and(|one| one.is_old(now));
+        for (id, _) in self.traces.extract_if(.., |(_, sink)| is_old(sink)) {
+            self.protocol.end_trace(id);
+        }
+    }
+
+    /// The last events of a lock; see [`NodeHandle::follow`](crate::NodeHandle::follow).
+    pub(crate) fn follow(&mut self, now: Moment, lock: &[u8]) -> Option<&mut Followed> {
+        self.end_old_traces();
+        let of_lock = |(_, sink): &(TraceId, Sink)| {
+            sink.followed().is_some_and(|followed| *followed.lock == *lock)
+        };
+        let known = self.traces.iter().position(of_lock);
+        if known.is_none() {
+            let others = self.traces.iter().filter(|(_, sink)| sink.followed().is_some());
+            if others.count() >= MOST_FOLLOWED {
+                return None;
+            }
+            self.trace(now, Some(lock), Sink::Kept(Box::new(Followed::new(now, lock))));
+        }
+        let index = known.unwrap_or(self.traces.len() - 1);
+        self.traces[index].1.followed_mut()
     }
 
     /// Calls a member; `None` if the call cannot be sent.

@@ -46,16 +46,26 @@ pub enum StartError {
         /// The system's error.
         error: io::Error,
     },
-    /// The list of members differs from that of the cluster that the data directory belongs to.
+    /// The data directory belongs to another member.
     #[error(
-        "the cluster of this data directory has the members {decided}, and the configuration lists \
-         {listed}: list the same, or use another data directory for another cluster"
+        "this data directory is that of member {decided}, and the configuration is for \
+         {configured}: a member keeps its name; use another data directory for another member"
     )]
-    OtherMembers {
-        /// The members of the cluster.
+    OtherMember {
+        /// The member of the data directory.
         decided: String,
-        /// The members of the configuration.
-        listed: String,
+        /// The member of the configuration.
+        configured: String,
+    },
+    /// The member has left its cluster.
+    #[error(
+        "this member has left the cluster: to join again, as a new member, remove {} and use \
+         `mutua cluster join`",
+        data.display()
+    )]
+    Left {
+        /// The data directory.
+        data: std::path::PathBuf,
     },
     /// The certificates cannot be used.
     #[error(transparent)]

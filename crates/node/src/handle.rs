@@ -7,13 +7,16 @@
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use mutua_algorithms::{FencingToken, Time};
-use mutua_protocol::{Member, Protocol, Ticket};
+use mutua_protocol::{Protocol, Ticket};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, timeout_at},
 };
 
-use crate::{Config, Guard, Lock, LockStatus, Node, ServedClient, StartError, driver::Driver};
+use crate::{
+    Config, Guard, Lock, LockStatus, MembershipError, Node, Role, ServedClient, StartError, Traced,
+    driver::Driver,
+};
 
 /// The time limit of a call.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -105,6 +108,54 @@ impl NodeHandle {
     /// data directory is lost.
     pub fn is_new(&self) -> bool {
         self.driver.consensus.get().is_some_and(|consensus| consensus.is_new())
+    }
+
+    /// Whether this member has left its cluster: the node has stopped for good.
+    pub fn has_left(&self) -> bool {
+        self.driver.consensus.get().is_some_and(|consensus| consensus.has_left())
+    }
+
+    /// This node's number among the members, which no other member has or had.
+    pub fn number(&self) -> u32 {
+        self.driver.consensus.get().map_or(0, |consensus| consensus.place())
+    }
+
+    /// The name of the member with this number.
+    pub fn member_name(&self, number: usize) -> Option<String> {
+        self.driver.names().get(number).cloned()
+    }
+
+    /// The number of the member with this name.
+    pub fn member_number(&self, name: &str) -> Option<u32> {
+        self.driver.call(|core, _| core.protocol.member_named(name)).map(|member| member.0)
+    }
+
+    /// A one-time token with which a new member can join the cluster at this node.
+    ///
+    /// # Errors
+    ///
+    /// See [`MembershipError`].
+    pub fn invite(&self) -> Result<String, MembershipError> {
+        self.driver.consensus.get().ok_or(MembershipError::NoCluster)?.invite()
+    }
+
+    /// Removes a member from the cluster; it returns when that is decided.
+    ///
+    /// # Errors
+    ///
+    /// See [`MembershipError`].
+    pub async fn remove_member(&self, name: &str) -> Result<(), MembershipError> {
+        self.driver.consensus.get().ok_or(MembershipError::NoCluster)?.remove(name).await
+    }
+
+    /// Gives a member another role; it returns when that is decided. A new voter votes as soon as
+    /// it has the log.
+    ///
+    /// # Errors
+    ///
+    /// See [`MembershipError`].
+    pub async fn set_role(&self, name: &str, role: Role) -> Result<(), MembershipError> {
+        self.driver.consensus.get().ok_or(MembershipError::NoCluster)?.set_role(name, role).await
     }
 
     /// Whether sessions may be renewed now: not while the node's view lease has lapsed, since other
@@ -204,6 +255,16 @@ impl NodeHandle {
         self.driver.call(|core, now| core.protocol.lock_status(now, name.as_ref()))
     }
 
+    /// What this node's process of a lock did, from the event of this number on, at most `most`
+    /// events. The node keeps the last few thousand from the first call on, until there is no call
+    /// for half a minute; `None` if too many locks are followed. With it comes the node's clock, in
+    /// which the events are, in nanoseconds.
+    pub fn follow(&self, name: &[u8], from: u64, most: usize) -> Option<(Traced, u64)> {
+        self.driver.call(|core, now| {
+            core.follow(now, name).map(|followed| (followed.read(now, from, most), now.nanos()))
+        })
+    }
+
     /// Why the node has ended, if it has: it does not go on where it cannot write.
     pub fn ended(&self) -> Option<String> {
         self.driver.call(|core, _| core.stopped().map(|stopped| stopped.to_string()))
@@ -227,16 +288,15 @@ impl NodeHandle {
         let _ = self.driver.answering.set(Answering(Box::new(boxed)));
     }
 
-    /// Calls all other members of the view, or all that are configured while there is none: their
+    /// Calls all other members of the view, or all that are known while there is none: their
     /// names, and what they answered. It takes two seconds at most.
     pub async fn call_all(&self, body: &[u8]) -> Vec<(String, Result<Vec<u8>, CallError>)> {
         let limit = Instant::now() + PATIENCE;
-        let configured = u32::try_from(self.driver.names().len()).unwrap_or(u32::MAX);
         let calls: Vec<_> = self.driver.call(|core, _| {
             let me = core.protocol.me();
             let mut members = core.protocol.members().to_vec();
             if members.is_empty() {
-                members = (0..configured).map(Member).collect();
+                members = core.protocol.linked().into_iter().map(|(member, _)| member).collect();
             }
             let others = members.into_iter().filter(|&one| one != me);
             others.map(|one| (one, core.call_member(one, body))).collect()
@@ -255,10 +315,9 @@ impl NodeHandle {
     /// See [`CallError`].
     pub async fn call(&self, member: &str, body: &[u8]) -> Result<Vec<u8>, CallError> {
         let limit = Instant::now() + PATIENCE;
-        let index = self.driver.names().iter().position(|name| name == member);
-        let index = index.and_then(|index| u32::try_from(index).ok()).map(Member);
         let call = self.driver.call(|core, _| {
-            let other = index.filter(|&one| one != core.protocol.me());
+            let other = core.protocol.member_named(member);
+            let other = other.filter(|&one| one != core.protocol.me());
             other.and_then(|one| core.call_member(one, body))
         });
         answer_of(call, limit).await

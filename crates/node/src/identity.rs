@@ -1,5 +1,5 @@
-//! Who a member is, on its disk: the cluster's id and the members' ids, drawn once when the cluster
-//! is founded, and the number of this member's starts.
+//! Who a member is, on its disk: the cluster's id, its own id, the members as the cluster was
+//! founded and as they were known last, and the number of this member's starts.
 //!
 //! A member that has lost its data directory has no identity. It is not the member that it was: a
 //! voter without its log could undo a decision.
@@ -12,6 +12,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use mutua_protocol::Rule;
 use mutua_protocol::views::{
     Command, DecidedState, Directory, DirectoryChange, DirectoryEntry, MemberId, Role,
 };
@@ -20,15 +21,33 @@ use serde::{Deserialize, Serialize};
 /// The TTL that most clients have.
 const USUAL_TTL: Duration = Duration::from_secs(10);
 
-/// The members of a cluster as it was founded.
+/// A member's identity, and its cluster as it was founded.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ClusterIdentity {
     /// Drawn at random when the cluster was founded.
     pub(crate) cluster: u64,
-    /// The members, in the order of the configured list.
+    /// This member.
+    pub(crate) me: MemberId,
+    /// The members that founded the cluster, in the order of the configured list.
     pub(crate) members: Vec<Founder>,
+    /// The rules of the locks, from the configuration of the first of them.
+    pub(crate) rules: Vec<Rule>,
+    /// No client of the cluster has a longer TTL, before the log says more.
+    pub(crate) longest: Duration,
+    /// The epoch of the first view is above this one.
+    pub(crate) floor: u32,
     /// Whether this member's log has begun: from then on an empty log is a lost one.
     pub(crate) founded: bool,
+    /// Whether an engine runs here. It goes on, through restarts, until another voter has the
+    /// decision that this one votes no longer: that may need its vote.
+    pub(crate) engine: bool,
+    /// The members as they were known last.
+    pub(crate) known: Directory,
+    /// Whether this member has left the cluster.
+    pub(crate) left: bool,
+    /// The cluster goes on after the loss of a majority: nothing is granted before what its earlier
+    /// members granted has expired.
+    pub(crate) recovered: bool,
 }
 
 /// A member of a cluster that is founded.
@@ -50,18 +69,51 @@ impl ClusterIdentity {
         }
         let mut state = DecidedState::new(directory);
         // The first grant need not wait for a decision.
-        state.apply(&Command::Longest(USUAL_TTL));
+        state.apply(&Command::Longest(self.longest.max(USUAL_TTL)));
         state
+    }
+
+    /// The identity of a cluster that these members found, of whom this one is the first.
+    pub(crate) fn new(cluster: u64, members: Vec<Founder>, rules: Vec<Rule>) -> Self {
+        let me = members.first().map_or(MemberId(0), |first| first.id);
+        let mut identity = Self {
+            cluster,
+            me,
+            members,
+            rules,
+            longest: USUAL_TTL,
+            floor: 0,
+            founded: false,
+            engine: false,
+            known: Directory::default(),
+            left: false,
+            recovered: false,
+        };
+        identity.known = identity.genesis().directory().clone();
+        identity
+    }
+
+    /// Whether this member votes from the founding on.
+    pub(crate) fn founds_as_voter(&self) -> bool {
+        self.members.iter().any(|member| member.id == self.me && member.role.votes())
+    }
+
+    /// This member's place in the directory.
+    pub(crate) fn place(&self) -> u32 {
+        self.known.place(self.me).unwrap_or_default()
+    }
+
+    /// This member's name in the directory; that of its founding once it is removed.
+    pub(crate) fn name(&self) -> Option<&str> {
+        let known = self.known.entry(self.me).map(|entry| entry.name.as_str());
+        let founder = || self.members.iter().find(|member| member.id == self.me);
+        known.or_else(|| Some(&founder()?.name))
     }
 
     /// Whether these are the members' names, in any order.
     pub(crate) fn has_names(&self, names: &[String]) -> bool {
-        names.len() == self.members.len() && self.ids(names).is_some()
-    }
-
-    /// The ids of the members with these names.
-    pub(crate) fn ids(&self, names: &[String]) -> Option<Vec<MemberId>> {
-        names.iter().map(|name| self.member(name).map(|member| member.id)).collect()
+        let known = |name: &String| self.member(name).is_some();
+        names.len() == self.members.len() && names.iter().all(known)
     }
 
     /// The member with this name.
@@ -69,7 +121,7 @@ impl ClusterIdentity {
         self.members.iter().find(|member| member.name == name)
     }
 
-    /// The names of the members, for a sentence.
+    /// The names of the founders, for a sentence.
     pub(crate) fn names(&self) -> String {
         let names: Vec<_> = self.members.iter().map(|member| member.name.as_str()).collect();
         names.join(", ")
@@ -85,6 +137,11 @@ pub(crate) struct IdentityFile {
 impl IdentityFile {
     pub(crate) fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
+    }
+
+    /// Whether there is an identity on disk.
+    pub(crate) fn exists(&self) -> bool {
+        self.directory.join("identity").exists()
     }
 
     /// The identity on disk, if there is one.
@@ -180,11 +237,12 @@ mod tests {
             role: Role::Voter,
         };
         let members = vec![member(7, "a"), member(3, "b")];
-        let identity = ClusterIdentity { cluster: 9, members, founded: false };
+        let rules = vec![Rule::new("votes/*", "maekawa").with("resolution", "reject")];
+        let identity = ClusterIdentity::new(9, members, rules);
         file.write(&identity).expect("written");
         assert_eq!(file.read().expect("there"), Some(identity.clone()));
         let names = ["b", "a"].map(str::to_owned);
-        assert_eq!(identity.ids(&names), Some(vec![MemberId(3), MemberId(7)]));
+        assert_eq!((identity.me, identity.place()), (MemberId(7), 0));
         assert!(identity.has_names(&names) && !identity.has_names(&names[..1]));
         fs::write(directory.path().join("identity"), "{").expect("written");
         assert!(file.read().is_err());

@@ -44,6 +44,7 @@ mod handle;
 mod identity;
 mod lock;
 mod network;
+mod offline;
 mod refusal_log;
 mod status;
 mod strangers;
@@ -77,6 +78,7 @@ pub use config::{
     AccessRule, Action, CONFIG_KEYS, ClientPattern, Config, ConfigError, ConfigKey, ConfigProblem,
     KeyDefault, LONGEST_LEASE, MemberConfig, VIEW_LEASE,
 };
+pub use consensus::MembershipError;
 pub use disk::DiskError;
 pub use error::{AcquireError, StartError};
 pub use handle::{CallError, HoldId, NodeHandle, Served};
@@ -89,9 +91,10 @@ pub use mutua_protocol::{
     views::{Client as ServedClient, Role},
 };
 pub use mutua_tls::{Certificate, Identity, TlsError, TlsFiles};
+pub use offline::{Join, PrepareError, init, join, recover};
 pub use refusal_log::RefusalLog;
 pub use status::{MemberStatus, NodeStatus};
-pub use trace::TraceConfig;
+pub use trace::{TraceConfig, Traced};
 
 /// A running node. Dropping it stops it: its guards are lost, and its waiters get an error.
 #[derive(Debug)]
@@ -114,12 +117,12 @@ impl Node {
     async fn begin(config: Config, first: fn(&mut Protocol)) -> Result<Self, StartError> {
         let (plan, me) = config.check()?;
         let transport = certificates::transport(&config)?;
-        let (acceptor, address) = match config.members.len() {
-            1 => (None, own_address(&config.members[me].address)?),
-            _ => (Some(listen(&transport, &config, me).await?), None),
+        let several = config.is_clustered();
+        let (acceptor, address) = match several {
+            false => (None, own_address(&config.members[me].address)?),
+            true => (Some(listen(&transport, &config, me).await?), None),
         };
         let (disk, mut epoch) = Disk::open(&config.data)?;
-        let several = config.members.len() > 1;
         let (identity, incarnation) = match several {
             true => identify(&config)?,
             false => (None, random().max(1)),
@@ -150,9 +153,13 @@ impl Node {
         if several {
             let consensus = Consensus::new(&mut tasks, &driver, &config, &transport, identity);
             let _ = driver.consensus.set(Arc::clone(&consensus));
+            let members = consensus::follow_members(Arc::clone(&consensus), Arc::clone(&driver));
+            tasks.spawn(members);
             tasks.spawn(consensus::run(consensus, Arc::clone(&driver)));
         }
-        network::spawn(&mut tasks, &driver, &config, me, &transport, acceptor);
+        if let Some(acceptor) = acceptor {
+            tasks.spawn(network::accept(Arc::clone(&driver), acceptor));
+        }
         certificates::spawn(&mut tasks, &transport);
         if let Some(trace) = &config.trace {
             trace::spawn(&mut tasks, &driver, trace)?;
@@ -260,10 +267,15 @@ fn identify(config: &Config) -> Result<(Option<ClusterIdentity>, u64), StartErro
     let file = IdentityFile::new(&config.data);
     let unusable = |error| DiskError::Unusable { path: config.data.clone(), error };
     let identity = file.read().map_err(unusable)?;
-    let names: Vec<_> = config.members.iter().map(|member| member.name.clone()).collect();
-    if let Some(identity) = identity.as_ref().filter(|identity| !identity.has_names(&names)) {
-        let (decided, listed) = (identity.names(), names.join(", "));
-        return Err(StartError::OtherMembers { decided, listed });
+    if let Some(identity) = &identity {
+        if identity.left {
+            return Err(StartError::Left { data: config.data.clone() });
+        }
+        let name = identity.name().unwrap_or_default();
+        if name != config.node {
+            let (decided, configured) = (name.to_owned(), config.node.clone());
+            return Err(StartError::OtherMember { decided, configured });
+        }
     }
     let now = std::time::SystemTime::now();
     let incarnation = file.next_incarnation(now, random()).map_err(unusable)?;

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    Config, control,
+    control,
     driver::Driver,
     refusal_log::RefusalLog,
     strangers::{Stranger, Strangers},
@@ -32,26 +32,8 @@ const LAST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause while the peer refuses this node.
 const LAST_REFUSED: Duration = Duration::from_secs(2);
 
-/// Starts the tasks: one that accepts, and one for each member that this one dials. Of two members
-/// the later one in the list dials, so that there is one connection.
-pub(crate) fn spawn(
-    tasks: &mut JoinSet<()>,
-    driver: &Arc<Driver>,
-    config: &Config,
-    me: usize,
-    transport: &Transport,
-    acceptor: Option<Acceptor>,
-) {
-    if let Some(acceptor) = acceptor {
-        tasks.spawn(accept(Arc::clone(driver), acceptor));
-    }
-    for (index, member) in config.members[..me].iter().enumerate() {
-        let peer = Member(u32::try_from(index).unwrap_or(u32::MAX));
-        tasks.spawn(dial(Arc::clone(driver), transport.clone(), peer, member.address.clone()));
-    }
-}
-
-async fn accept(driver: Arc<Driver>, acceptor: Acceptor) {
+/// Accepts connections until it is aborted.
+pub(crate) async fn accept(driver: Arc<Driver>, acceptor: Acceptor) {
     let mut connections = JoinSet::new();
     let refusals = Arc::new(Mutex::new(RefusalLog::default()));
     let strangers = Strangers::default();
@@ -107,7 +89,8 @@ async fn read_magic(stream: &mut Stream, bytes: &mut Vec<u8>) -> Result<(), Ende
     Ok(())
 }
 
-async fn dial(driver: Arc<Driver>, transport: Transport, peer: Member, address: String) {
+/// Keeps a connection to a member until it is aborted.
+pub(crate) async fn dial(driver: Arc<Driver>, transport: Transport, peer: Member, address: String) {
     let mut pause = FIRST_PAUSE;
     let mut last_error = String::new();
     loop {

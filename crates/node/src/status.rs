@@ -30,6 +30,8 @@ pub struct NodeStatus {
     pub records: usize,
     /// All members, this one too.
     pub members: Vec<MemberStatus>,
+    /// What this node's configuration says and the cluster has decided otherwise.
+    pub notes: Vec<String>,
     /// The number of locks it knows.
     pub locks: usize,
     /// The number of locks that its clients hold.
@@ -62,33 +64,68 @@ pub struct MemberStatus {
     /// The members that it receives messages from, as it reports to this node; empty if it does
     /// not report.
     pub reaches: Vec<String>,
+    /// Its id, which no other member has or had; 0 where the members are not decided.
+    pub id: u64,
+    /// Its incarnation in the view; 0 if it is not in it.
+    pub incarnation: u64,
+    /// The address where it accepts the other members.
+    pub address: String,
+    /// What it takes part in: voter, follower or witness.
+    pub role: String,
+    /// The role that it will have once it has the log of the consensus engine.
+    pub becomes: Option<String>,
 }
 
 impl Driver {
     /// The status of the node.
     pub(crate) fn status(self: &Arc<Self>) -> NodeStatus {
-        let (status, stopped) = self.call(|core, now| {
-            (core.protocol.status(now), core.stopped().map(|why| why.to_string()))
+        let (status, stopped, directory) = self.call(|core, now| {
+            let stopped = core.stopped().map(|why| why.to_string());
+            (core.protocol.status(now), stopped, core.protocol.directory().cloned())
         });
+        let founded = directory.is_some();
+        let engine = self.consensus.get().map(|one| one.engine_voters()).unwrap_or_default();
+        let directory = directory.unwrap_or_default();
         let Status { cluster, me, epoch, links, locks, held, waiting, counts, view, .. } = status;
         let member = |member: Member, up: bool, for_ms: u64, backlog: usize| {
             let view = view.as_ref();
             let row = view.and_then(|view| view.reach.iter().find(|(of, _)| *of == member));
             let others = row.iter().flat_map(|(_, sees)| sees).filter(|one| **one != member);
+            let id = directory.at(member.0).unwrap_or_default();
+            let entry = directory.entry(id);
+            let incarnations = view.map(|view| view.incarnations.as_slice()).unwrap_or_default();
+            let incarnation = incarnations.iter().find(|(of, _)| *of == member);
             MemberStatus {
                 name: self.name(member),
                 up,
                 for_ms,
                 backlog,
                 in_view: view.is_none_or(|view| view.members.contains(&member)),
-                votes: view.is_none_or(|view| view.voters.contains(&member)),
+                // A former voter is needed until the engine lets it vote no longer.
+                votes: view.is_none_or(|view| view.voters.contains(&member))
+                    || engine.contains(&id),
                 reaches: others.map(|one| self.name(*one)).collect(),
+                id: id.0,
+                incarnation: incarnation.map_or(0, |(_, incarnation)| *incarnation),
+                address: entry.map(|entry| entry.address.clone()).unwrap_or_default(),
+                role: entry.map(|entry| entry.role.name().to_owned()).unwrap_or_default(),
+                becomes: directory.wanted(id).map(|role| role.name().to_owned()),
             }
         };
         let of_link = |link: LinkStatus| member(link.member, link.up, link.for_ms, link.backlog);
-        let mut members: Vec<_> = links.into_iter().map(of_link).collect();
+        let mut links = match founded {
+            true => links,
+            false => self.listed(me, links),
+        };
+        // A former member may still have a link, until a view without it has begun.
+        links
+            .retain(|link| directory.at(link.member.0).is_none_or(|id| !directory.was_removed(id)));
+        let (before, after): (Vec<_>, Vec<_>) =
+            links.into_iter().partition(|link| link.member < me);
+        let own = std::iter::once(member(me, true, 0, 0));
+        let members = before.into_iter().map(of_link).chain(own);
+        let members: Vec<_> = members.chain(after.into_iter().map(of_link)).collect();
         let node = self.name(me);
-        members.insert(me.index(), member(me, true, 0, 0));
         let consensus = self.consensus.get();
         NodeStatus {
             cluster,
@@ -101,6 +138,7 @@ impl Driver {
             leader: consensus.and_then(|consensus| consensus.leader()),
             records: view.as_ref().map_or(0, |view| view.records),
             members,
+            notes: consensus.map(|consensus| consensus.differences()).unwrap_or_default(),
             locks,
             held,
             waiting,
@@ -108,5 +146,14 @@ impl Driver {
             messages: counts.messages,
             lazy: counts.lazy,
         }
+    }
+
+    /// Before the cluster is founded: the members of the list, which are dialled once it is.
+    fn listed(&self, me: Member, links: Vec<LinkStatus>) -> Vec<LinkStatus> {
+        if self.consensus.get().is_none() {
+            return links;
+        }
+        let others = (0..).map(Member).take(self.names().len()).filter(|one| *one != me);
+        others.map(|member| LinkStatus { member, up: false, for_ms: 0, backlog: 0 }).collect()
     }
 }

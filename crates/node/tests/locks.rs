@@ -303,14 +303,23 @@ async fn a_member_without_a_majority_loses_its_guards_and_grants_nothing() {
 }
 
 #[tokio::test]
-async fn a_data_directory_of_a_cluster_with_other_members_is_refused() {
+async fn a_data_directory_of_another_member_is_refused_and_another_list_changes_nothing() {
     let (directory, nodes) = start(2, &[]).await;
     for node in nodes {
         node.stop().await;
     }
-    let refused = Node::start(config(&directory, &members(3), 0, &[])).await.err();
+    let mut other = config(&directory, &members(2), 1, &[]);
+    other.data = directory.path().join("n0");
+    let refused = Node::start(other).await.err();
     let text = refused.map(|error| error.to_string()).unwrap_or_default();
-    assert!(text.contains("has the members n0, n1, and the configuration lists"), "{text}");
+    assert!(text.contains("is that of member n0"), "{text}");
+    let node = Node::start(config(&directory, &members(3), 0, &[])).await.expect("a node");
+    while node.status().notes.is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let notes = node.status().notes.join("\n");
+    assert!(notes.contains("the members are") && notes.contains("changes nothing"), "{notes}");
+    assert!(notes.contains("dial the decided address"), "{notes}");
 }
 
 #[tokio::test]
@@ -347,15 +356,21 @@ async fn a_node_that_other_machines_can_reach_is_refused_unless_insecure_is_set(
 }
 
 #[tokio::test]
-async fn members_with_different_rules_do_not_connect() {
+async fn the_rules_of_the_first_member_are_decided_for_all() {
     let directory = tempfile::tempdir().expect("a directory");
     let members = members(2);
     let one = Node::start(config(&directory, &members, 0, &[])).await.expect("a node");
     let rules = [Rule::new("*", "maekawa")];
     let other = Node::start(config(&directory, &members, 1, &rules)).await.expect("a node");
-    let wait = Duration::from_millis(200);
-    assert!(tokio::time::timeout(wait, one.ready()).await.is_err());
-    assert!(!other.status().members[0].up);
+    one.ready().await;
+    other.ready().await;
+    let guard = other.lock("l").acquire().await.expect("a guard");
+    let status = other.lock_status("l").expect("in use");
+    assert_eq!(status.algorithm, mutua_node::DEFAULT_ALGORITHM);
+    drop(guard);
+    assert_eq!(one.status().notes, Vec::<String>::new());
+    let notes = other.status().notes;
+    assert!(notes.iter().any(|note| note.contains("lock rules of this node")), "{notes:?}");
 }
 
 #[tokio::test]

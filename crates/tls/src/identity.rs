@@ -156,7 +156,8 @@ fn configurations(
     };
     let accept = server(peers)?;
     let mut serve = server(clients)?;
-    serve.alpn_protocols = vec![b"h2".to_vec()];
+    // gRPC, and the JSON gateway for clients without HTTP/2.
+    serve.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok((dial.into(), accept.into(), serve.into()))
 }
 

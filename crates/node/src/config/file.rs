@@ -26,6 +26,8 @@ use super::{
 struct File {
     cluster: String,
     node: Spanned<String>,
+    #[serde(default)]
+    clustered: bool,
     listen: Option<Spanned<String>>,
     data: Option<String>,
     #[serde(default)]
@@ -229,6 +231,7 @@ impl File {
                 revoked: tls.revoked,
             }),
             insecure: self.insecure,
+            clustered: self.clustered,
             metrics_listen: self.metrics_listen.map(metrics_address).transpose()?,
             audit: self.audit,
             trace: None,

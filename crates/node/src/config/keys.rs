@@ -48,6 +48,9 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
         "Name of the cluster. Nodes of different clusters refuse each other."),
     key("", "node", "text", Required, "\"a\"",
         "Name of the member that runs here."),
+    key("", "clustered", "boolean", Words("true if several members are listed"), "true",
+        "Needed where the node lists only itself and founds or joins a cluster: if its data \
+         directory is lost, it waits to be replaced, and never runs alone."),
     key("", "data", "path", Words("FILE-NODE.data beside the file"), "\"/var/lib/mutua\"",
         "Data directory, which belongs to this node alone."),
     key("", "listen", "host:port", Words("this member's address"), "\"0.0.0.0:7001\"",
@@ -66,7 +69,8 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
         "Unix socket for clients of this host. Where rules in [[access]] are for other users, they \
          need permission to enter its directory."),
     key("[[members]]", "name", "text", Required, "\"a\"",
-        "Name of a member. The list is the same, in the same order, at every member."),
+        "Name of a member. The cluster is founded with this list, the same at every member; then \
+         `mutua cluster` changes the members."),
     key("[[members]]", "address", "host:port", Required, "\"10.0.0.1:7001\"",
         "Where the member accepts the others."),
     key("[[members]]", "role", "text", Words("the first five vote, the others follow"), "\"voter\"",
@@ -80,8 +84,8 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
     key("[tls]", "revoked", "path", Words("none"), "\"tls/revoked.crl\"",
         "Lists of revoked certificates, as PEM."),
     key("[[locks]]", "names", "pattern", Required, "\"votes/*\"",
-        "Names that the rule applies to; the first rule that matches counts. The same at every \
-         member."),
+        "Names that the rule applies to; the first rule that matches counts. Decided when the \
+         cluster is founded: those of the first member."),
     key("[[locks]]", "algorithm", "text", Value("\"naimi-trehel\""), "\"maekawa\"",
         "Algorithm of these locks; `mutua algorithms` lists them."),
     key("[[locks]]", "with", "table", Value("{}"), "{ resolution = \"reject\" }",

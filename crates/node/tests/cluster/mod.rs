@@ -40,6 +40,7 @@ pub(crate) fn config_in(
         cluster: "test".to_owned(),
         node: members[me].name.clone(),
         members: members.to_vec(),
+        clustered: true,
         data: directory.join(&members[me].name),
         rules: rules.to_vec(),
         limits: Limits { lost_after: Duration::from_millis(500), ..limits() },
