@@ -20,6 +20,8 @@ use crate::{
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// How long a node may take to report its status, or to end.
 const CONTROL_LIMIT: Duration = Duration::from_secs(5);
+/// How long a change of the members may take.
+const CHANGE_LIMIT: Duration = Duration::from_secs(40);
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +124,39 @@ pub async fn status(endpoint: &str) -> Result<v1::StatusResponse, CallError> {
         Ok(client.status(v1::StatusRequest {}).await?.into_inner())
     };
     timeout(CONTROL_LIMIT, call).await.map_err(|_| CallError::TimedOut(CONTROL_LIMIT))?
+}
+
+/// Makes a one-time token with which a new member can join the node's cluster.
+///
+/// # Errors
+///
+/// See [`CallError`].
+pub async fn invite(endpoint: &str) -> Result<String, CallError> {
+    let call = async {
+        let mut client = ControlClient::new(connect(endpoint).await?);
+        Ok(client.invite(v1::InviteRequest {}).await?.into_inner().token)
+    };
+    timeout(CONTROL_LIMIT, call).await.map_err(|_| CallError::TimedOut(CONTROL_LIMIT))?
+}
+
+/// Gives a member of the node's cluster another role, or removes it, and waits until that is
+/// decided.
+///
+/// # Errors
+///
+/// See [`CallError`].
+pub async fn change_member(
+    endpoint: &str,
+    name: &str,
+    role: Option<&str>,
+) -> Result<(), CallError> {
+    let (name, role) = (name.to_owned(), role.map(str::to_owned));
+    let call = async {
+        let mut client = ControlClient::new(connect(endpoint).await?);
+        client.change_member(v1::ChangeMemberRequest { name, role }).await?;
+        Ok(())
+    };
+    timeout(CHANGE_LIMIT, call).await.map_err(|_| CallError::TimedOut(CHANGE_LIMIT))?
 }
 
 /// Stops a node of this machine, and waits until its process has ended.

@@ -2,12 +2,14 @@
 
 pub mod blocking;
 mod connection;
+mod election;
 mod error;
 mod lock;
 mod run;
 mod shared;
 mod state;
 
+pub use election::{Election, Leader, Leadership, Observer};
 pub use error::{AcquireError, Holder, Lost};
 pub use lock::{Guard, Lock};
 
@@ -36,6 +38,19 @@ pub struct Client(Arc<Session>);
 struct Session {
     shared: Arc<Shared>,
     scope: Scope,
+    /// The endpoint at which the session began.
+    first: String,
+    /// How long calls wait for a node.
+    patience: Duration,
+}
+
+impl Session {
+    /// The endpoints at which a node may answer.
+    fn endpoints(&self) -> Vec<String> {
+        let mut endpoints = vec![self.first.clone()];
+        endpoints.extend(self.shared.members());
+        endpoints
+    }
 }
 
 impl Drop for Session {
@@ -65,6 +80,11 @@ impl Client {
     /// The lock of this name. Nothing is sent.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
         Lock::new(Arc::clone(&self.0), Name::from(name.as_ref()))
+    }
+
+    /// The election of this name. Nothing is sent.
+    pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
+        Election::new(self.lock(name))
     }
 
     /// The clients that the locks of this session exclude.
@@ -157,10 +177,11 @@ impl Options {
                 Ok((connection, scope)) => {
                     let mut others = endpoints.clone();
                     let first = others.remove(index);
+                    let patience = self.settings.patience;
                     let state = State::new(crate::now(), self.settings, others);
                     let shared = Arc::new(Shared::new(state));
-                    tokio::spawn(run::run(Arc::clone(&shared), first, connection));
-                    return Ok(Client(Arc::new(Session { shared, scope })));
+                    tokio::spawn(run::run(Arc::clone(&shared), first.clone(), connection));
+                    return Ok(Client(Arc::new(Session { shared, scope, first, patience })));
                 }
                 Err(error) => failed = error,
             }

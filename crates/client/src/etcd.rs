@@ -14,6 +14,9 @@ use crate::{
             LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, lease_client::LeaseClient,
         },
         v1,
+        v3electionpb::{
+            CampaignRequest, LeaderKey, ResignRequest, election_client::ElectionClient,
+        },
         v3lockpb::{LockRequest, UnlockRequest, lock_client::LockClient},
     },
 };
@@ -43,7 +46,7 @@ pub(super) async fn run(
     send(&report, Event::Opened { session: granted.id, version, scope });
     let mut keep_alive = KeepAlive { valid_until: begun.after(ttl), ttl, id: granted.id };
     let key = tokio::select! {
-        result = lock(channel.clone(), &request, granted.id, begun, &report) => result,
+        result = acquire(channel.clone(), &request, granted.id, begun, &report) => result,
         _ = keep_alive.run(lease.clone(), &report) => None,
         _ = release.recv() => None,
     };
@@ -65,7 +68,7 @@ pub(super) async fn run(
             }
             _ = release.recv() => {}
         }
-        let _ = LockClient::new(channel).unlock(UnlockRequest { key }).await;
+        key.release(channel).await;
     }
     let revoke = lease.lease_revoke(LeaseRevokeRequest { id: granted.id });
     let _ = tokio::time::timeout(Duration::from_secs(2), revoke).await;
@@ -87,30 +90,67 @@ fn refuse(report: &UnboundedSender<Event>, reason: v1::Reason, text: &str) {
     send(report, Event::Refused(v1::Refused { id: 1, reason: reason.into(), text, holder: None }));
 }
 
-/// Waits for the lock, up to the request's limit. Returns its key and its fencing token.
-async fn lock(
+/// What is held at an etcd.
+enum Held {
+    Lock(Vec<u8>),
+    Leadership(LeaderKey),
+}
+
+impl Held {
+    async fn release(self, channel: Channel) {
+        // If it fails, the lease is revoked next.
+        let _ = match self {
+            Self::Lock(key) => {
+                LockClient::new(channel).unlock(UnlockRequest { key }).await.map(drop)
+            }
+            Self::Leadership(leader) => {
+                let request = ResignRequest { leader: Some(leader) };
+                ElectionClient::new(channel).resign(request).await.map(drop)
+            }
+        };
+    }
+}
+
+/// Requests the lock or, with a value, the leadership. Returns its key and its fencing token.
+async fn request(
+    channel: Channel,
+    request: &HoldRequest,
+    lease: i64,
+) -> Result<(Held, u64), Status> {
+    let name = request.name.clone();
+    let Some(value) = request.value.clone() else {
+        let locked = LockClient::new(channel).lock(LockRequest { name, lease }).await?.into_inner();
+        let fencing_token = locked.header.map_or(0, |header| header.revision.unsigned_abs());
+        return Ok((Held::Lock(locked.key), fencing_token));
+    };
+    let campaign = CampaignRequest { name, lease, value };
+    let elected = ElectionClient::new(channel).campaign(campaign).await?.into_inner();
+    let leader = elected.leader.unwrap_or_default();
+    // The revision in the header is that of the request, not that of the election.
+    let fencing_token = leader.rev.unsigned_abs();
+    Ok((Held::Leadership(leader), fencing_token))
+}
+
+/// Waits for the lock or the leadership, up to the request's limit. Returns its key and its fencing
+/// token.
+async fn acquire(
     channel: Channel,
     request: &HoldRequest,
     lease: i64,
     since: Moment,
     report: &UnboundedSender<Event>,
-) -> Option<(Vec<u8>, u64)> {
-    let call = LockRequest { name: request.name.clone(), lease };
-    let mut client = LockClient::new(channel);
+) -> Option<(Held, u64)> {
+    let call = self::request(channel, request, lease);
     let limit = request.wait.map(|wait| wait.max(TRY).saturating_sub(crate::now().since(since)));
     let locked = match limit {
-        None => client.lock(call).await,
-        Some(limit) => match tokio::time::timeout(limit, client.lock(call)).await {
+        None => call.await,
+        Some(limit) => match tokio::time::timeout(limit, call).await {
             Ok(locked) => locked,
             Err(_) => Err(Status::deadline_exceeded("not acquired in time")),
         },
     };
     match locked {
-        Ok(response) => {
-            let response = response.into_inner();
-            let fencing_token = response.header.map_or(0, |header| header.revision.unsigned_abs());
-            Some((response.key, fencing_token))
-        }
+        Ok(held) => Some(held),
         Err(status) => {
             let reason = match status.code() {
                 tonic::Code::DeadlineExceeded => v1::Reason::Timeout,

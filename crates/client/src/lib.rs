@@ -49,8 +49,11 @@ pub mod session;
 pub mod testing;
 
 pub use address::{ConnectError, PathTooLong, fits, normal};
-pub use calls::{About, CallError, about, close_session, status, stop};
-pub use client::{AcquireError, Client, Guard, Holder, Lock, Lost, Options, blocking};
+pub use calls::{About, CallError, about, change_member, close_session, invite, status, stop};
+pub use client::{
+    AcquireError, Client, Election, Guard, Holder, Leader, Leadership, Lock, Lost, Observer,
+    Options, blocking,
+};
 pub use mutua_host::now;
 pub use mutua_protocol::Moment;
 pub use scope::Scope;
@@ -90,6 +93,8 @@ pub struct HoldRequest {
     pub name: Vec<u8>,
     /// The limit on the wait; zero tries once; `None`: no limit.
     pub wait: Option<Duration>,
+    /// The value of a candidate: the request is a campaign in the election of this name.
+    pub value: Option<Vec<u8>>,
     /// The lease.
     pub ttl: Duration,
     /// The client, as other clients see it.

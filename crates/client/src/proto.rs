@@ -2,6 +2,9 @@
 
 #![allow(missing_docs, unreachable_pub, clippy::all)]
 
+/// The descriptors of all messages and services, as a `FileDescriptorSet`.
+pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");
+
 /// Mutua's own services.
 pub mod v1 {
     include!("generated/mutua.v1.rs");

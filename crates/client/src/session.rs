@@ -143,7 +143,13 @@ impl Session {
         self.send(Request::Open(self.open()));
         if self.releasing {
             self.send(Request::Close(v1::Close {}));
-        } else if self.fencing_token.is_none() {
+        } else if let Some(fencing_token) = self.fencing_token {
+            if let Some(value) = self.request.value.clone() {
+                // Another node may have taken the hold over, or started anew.
+                let name = self.request.name.clone();
+                self.send(Request::Proclaim(v1::Proclaim { id: 0, name, fencing_token, value }));
+            }
+        } else {
             self.send(Request::Acquire(self.acquire(now)));
         }
         None
@@ -205,7 +211,8 @@ impl Session {
         };
         let wait_ms =
             self.request.wait.map(rest).map(|rest| u64::try_from(rest).unwrap_or(u64::MAX));
-        v1::Acquire { id: 1, name: self.request.name.clone(), wait_ms, watch: true }
+        let (name, value) = (self.request.name.clone(), self.request.value.clone());
+        v1::Acquire { id: 1, name, wait_ms, watch: true, value }
     }
 }
 
@@ -333,7 +340,7 @@ impl Session {
             Reply::Lost(lost) if self.fencing_token == Some(lost.fencing_token) => {
                 return self.lose_or_request_again(now, lost.reason);
             }
-            Reply::Lost(_) | Reply::Released(_) => {}
+            Reply::Lost(_) | Reply::Released(_) | Reply::Proclaimed(_) => {}
             Reply::Peers(peers) => self.members.learn(peers.endpoints),
             Reply::Moved(moved) => {
                 self.members.prefer(moved.endpoints);

@@ -105,6 +105,10 @@ impl Locks for Scripted {
         unsupported()
     }
 
+    async fn trace(&self, _: Request<v1::TraceRequest>) -> Reply<v1::TraceResponse> {
+        unsupported()
+    }
+
     async fn r#break(&self, _: Request<v1::BreakRequest>) -> Reply<v1::BreakResponse> {
         unsupported()
     }

@@ -19,14 +19,20 @@ use std::{
     time::Duration,
 };
 
-use tokio::runtime;
+use tokio::{
+    runtime,
+    sync::mpsc::{Receiver, channel},
+};
 
-use super::{AcquireError, Lost, Options, Scope, state::Wait};
-use crate::ConnectError;
+use super::{AcquireError, Leader, Lost, Options, Scope, state::Wait};
+use crate::{CallError, ConnectError};
 
 /// A client of a node. See [`crate::Client`].
 #[derive(Clone, Debug)]
-pub struct Client(super::Client);
+pub struct Client {
+    client: super::Client,
+    runtime: runtime::Handle,
+}
 
 /// A named lock. See [`crate::Lock`].
 #[derive(Clone, Debug)]
@@ -49,12 +55,17 @@ impl Client {
 
     /// The lock of this name. Nothing is sent.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
-        Lock(self.0.lock(name))
+        Lock(self.client.lock(name))
+    }
+
+    /// The election of this name. Nothing is sent.
+    pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
+        Election { election: self.client.election(name), runtime: self.runtime.clone() }
     }
 
     /// The clients that the locks of this session exclude.
     pub fn scope(&self) -> &Scope {
-        self.0.scope()
+        self.client.scope()
     }
 }
 
@@ -70,9 +81,10 @@ impl Options {
         let runtime = runtime.map_err(failed)?;
         let client = runtime.block_on(self.connect())?;
         let shared = Arc::clone(&client.0.shared);
+        let handle = runtime.handle().clone();
         let keep = move || runtime.block_on(shared.ended());
         thread::Builder::new().name("mutua-client".to_owned()).spawn(keep).map_err(failed)?;
-        Ok(Client(client))
+        Ok(Client { client, runtime: handle })
     }
 }
 
@@ -134,6 +146,130 @@ impl Guard {
     /// [`Lost`] if the node cannot confirm that the lock was held until then.
     pub fn release(self) -> Result<(), Lost> {
         wait_for(self.0.release())
+    }
+}
+
+/// A named election. See [`crate::Election`].
+#[derive(Clone, Debug)]
+pub struct Election {
+    election: super::Election,
+    runtime: runtime::Handle,
+}
+
+impl Election {
+    /// Waits until this client is the leader, with this value for observers.
+    ///
+    /// # Errors
+    ///
+    /// See [`AcquireError`].
+    pub fn campaign(&self, value: impl AsRef<[u8]>) -> Result<Leadership, AcquireError> {
+        wait_for(self.election.campaign(value)).map(Leadership)
+    }
+
+    /// Becomes the leader if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError::Busy`] if there is a leader or a candidate. See [`AcquireError`] for others.
+    pub fn try_campaign(&self, value: impl AsRef<[u8]>) -> Result<Leadership, AcquireError> {
+        wait_for(self.election.try_campaign(value)).map(Leadership)
+    }
+
+    /// Waits at most this long.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError::TimedOut`] if it was not elected in time. See [`AcquireError`] for others.
+    pub fn campaign_within(
+        &self,
+        value: impl AsRef<[u8]>,
+        limit: Duration,
+    ) -> Result<Leadership, AcquireError> {
+        wait_for(self.election.campaign_within(value, limit)).map(Leadership)
+    }
+
+    /// Observes the election, on the client's thread.
+    pub fn observe(&self) -> Observer {
+        let mut observer = self.election.observe();
+        let (sender, leaders) = channel(1);
+        self.runtime.spawn(async move {
+            loop {
+                tokio::select! {
+                    next = observer.next_leader() => if sender.send(next).await.is_err() {
+                        return;
+                    },
+                    () = sender.closed() => return,
+                }
+            }
+        });
+        Observer { leaders }
+    }
+
+    /// The leader, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// See [`crate::Observer::next_leader`].
+    pub fn leader(&self) -> Result<Option<Leader>, CallError> {
+        self.observe().next_leader()
+    }
+}
+
+/// The leadership of this client. Dropping it resigns. See [`crate::Leadership`].
+#[must_use = "the leader resigns when this is dropped"]
+#[derive(Debug)]
+pub struct Leadership(super::Leadership);
+
+impl Leadership {
+    /// A number that is greater than that of every earlier leader of the same election.
+    pub fn fencing_token(&self) -> u64 {
+        self.0.fencing_token()
+    }
+
+    /// Whether this client leads now, as far as it can know.
+    pub fn is_good(&self) -> bool {
+        self.0.is_good()
+    }
+
+    /// Waits until the leadership is lost. Call it on a thread of its own.
+    pub fn lost(&self) -> Lost {
+        wait_for(self.0.lost())
+    }
+
+    /// Gives the leader another value, and waits until the node has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] if the node cannot confirm that this client leads.
+    pub fn proclaim(&self, value: impl AsRef<[u8]>) -> Result<(), Lost> {
+        wait_for(self.0.proclaim(value))
+    }
+
+    /// Resigns, and waits until the node has done it.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] if the node cannot confirm that this client led until then.
+    pub fn resign(self) -> Result<(), Lost> {
+        wait_for(self.0.resign())
+    }
+}
+
+/// The leaders of an election, one after the other. See [`crate::Observer`].
+#[derive(Debug)]
+pub struct Observer {
+    leaders: Receiver<Result<Option<Leader>, CallError>>,
+}
+
+impl Observer {
+    /// The next leader; at first the present one.
+    ///
+    /// # Errors
+    ///
+    /// See [`crate::Observer::next_leader`].
+    pub fn next_leader(&mut self) -> Result<Option<Leader>, CallError> {
+        let closed = || ConnectError::Unreachable("the client is closed".to_owned());
+        wait_for(self.leaders.recv()).unwrap_or_else(|| Err(closed().into()))
     }
 }
 

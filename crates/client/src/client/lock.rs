@@ -67,11 +67,20 @@ impl Lock {
     ///
     /// [`AcquireError::TimedOut`] if it was not granted in time. See [`AcquireError`] for others.
     pub async fn acquire_within(&self, limit: Duration) -> Result<Guard, AcquireError> {
-        self.request(if limit.is_zero() { Wait::Try } else { Wait::For(limit) }).await
+        self.request(Wait::within(limit)).await
+    }
+
+    pub(super) fn session(&self) -> &Session {
+        &self.session
     }
 
     pub(super) fn request(&self, wait: Wait) -> Acquiring {
-        let (id, outcome) = self.session.shared.acquire(&self.name, wait);
+        self.request_as(wait, None)
+    }
+
+    /// Requests the lock, with the value of a candidate.
+    pub(super) fn request_as(&self, wait: Wait, value: Option<Vec<u8>>) -> Acquiring {
+        let (id, outcome) = self.session.shared.acquire(&self.name, wait, value);
         Acquiring { lock: self.clone(), id, outcome, done: false }
     }
 }
@@ -145,6 +154,14 @@ impl Guard {
     /// Completes when the lock is lost, a tenth of the lease before another client can hold it.
     pub async fn lost(&self) -> Lost {
         self.grant.lost().await
+    }
+
+    /// Gives the leader that holds the lock another value.
+    pub(super) async fn proclaim(&self, value: Vec<u8>) -> Result<(), Lost> {
+        let proclaimed = self.lock.session.shared.proclaim(self.grant.id, value);
+        let held = proclaimed.await.unwrap_or(false);
+        let reason = || "the node did not confirm that it is held".to_owned();
+        if held { Ok(()) } else { Err(Lost { reason: reason() }) }
     }
 
     /// Releases the lock and waits until the node has done it.

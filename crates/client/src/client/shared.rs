@@ -46,6 +46,7 @@ enum Caller {
     Acquires(oneshot::Sender<Result<Arc<Grant>, AcquireError>>),
     Holds(Arc<Grant>),
     Releases(oneshot::Sender<bool>),
+    Proclaims(oneshot::Sender<bool>),
 }
 
 /// The sending half of a stream.
@@ -168,10 +169,11 @@ impl Shared {
         &self,
         name: &Name,
         wait: Wait,
+        value: Option<Vec<u8>>,
     ) -> (u64, oneshot::Receiver<Result<Arc<Grant>, AcquireError>>) {
         let (sender, receiver) = oneshot::channel();
         let mut inner = self.lock();
-        let id = inner.state.acquire(now(), name, wait);
+        let id = inner.state.acquire(now(), name, wait, value);
         inner.callers.insert(id, Caller::Acquires(sender));
         self.settle(&mut inner);
         (id, receiver)
@@ -201,6 +203,21 @@ impl Shared {
         inner.state.release(now(), id, true);
         self.settle(&mut inner);
         receiver
+    }
+
+    /// Gives the leader of a request another value; the reply is whether it leads.
+    pub(crate) fn proclaim(&self, request: u64, value: Vec<u8>) -> oneshot::Receiver<bool> {
+        let (sender, receiver) = oneshot::channel();
+        let mut inner = self.lock();
+        let id = inner.state.proclaim(request, value);
+        inner.callers.insert(id, Caller::Proclaims(sender));
+        self.settle(&mut inner);
+        receiver
+    }
+
+    /// The endpoints of the other members, as far as they are known.
+    pub(super) fn members(&self) -> Vec<String> {
+        self.lock().state.members()
     }
 
     /// Closes the session: its locks are released, and the driver ends.
@@ -273,6 +290,11 @@ impl Inner {
             }
             Effect::Released { id, held } => {
                 if let Some(Caller::Releases(caller)) = self.callers.remove(&id) {
+                    let _ = caller.send(held);
+                }
+            }
+            Effect::Proclaimed { id, held } => {
+                if let Some(Caller::Proclaims(caller)) = self.callers.remove(&id) {
                     let _ = caller.send(held);
                 }
             }

@@ -5,9 +5,10 @@
 //! once. So requests for one name are queued here, and only the first of them is at the node.
 //!
 //! Connections are in this file, requests and their outcomes in `state/requests.rs`, replies in
-//! `state/replies.rs`, the lease in `state/lease.rs`.
+//! `state/replies.rs`, values of leaders in `state/proclaims.rs`, the lease in `state/lease.rs`.
 
 mod lease;
+mod proclaims;
 mod replies;
 mod requests;
 #[cfg(test)]
@@ -63,6 +64,8 @@ pub(crate) enum Effect {
     Lost { id: u64, why: String },
     /// A release that wanted a reply is done; `held` is false if the node cannot confirm it.
     Released { id: u64, held: bool },
+    /// A proclamation is done; `held` is false if the node cannot confirm it.
+    Proclaimed { id: u64, held: bool },
 }
 
 /// The next step when a stream has ended or is not needed.
@@ -89,6 +92,8 @@ pub(crate) struct State {
     limits: BTreeSet<(Moment, u64)>,
     /// Releases that the node may not have received.
     unconfirmed: HashMap<Name, Unconfirmed>,
+    /// Proclamations without a reply, by their numbers, and the requests of their leaders.
+    proclamations: BTreeMap<u64, u64>,
     last_id: u64,
     /// The number of locks that are reported as held.
     held: usize,
@@ -115,6 +120,7 @@ impl State {
             names: HashMap::new(),
             limits: BTreeSet::new(),
             unconfirmed: HashMap::new(),
+            proclamations: BTreeMap::new(),
             last_id: 0,
             held: 0,
             attached: false,
@@ -128,12 +134,20 @@ impl State {
 
     /// The effects to perform, in order. The driver empties them.
     pub(crate) fn effects(&mut self) -> &mut Vec<Effect> {
+        if !self.proclamations.is_empty() {
+            self.end_proclamations();
+        }
         &mut self.effects
     }
 
     /// The endpoint to connect to next; `None` for the first one.
     pub(crate) fn endpoint(&mut self) -> Option<String> {
         self.members.choose()
+    }
+
+    /// The endpoints of the other members, as far as they are known.
+    pub(crate) fn members(&self) -> Vec<String> {
+        self.members.known().to_vec()
     }
 
     /// The lease: locks expire this long after the last renewal.
@@ -187,6 +201,7 @@ impl State {
         let first = self.names.values().filter_map(|queue| queue.front().copied());
         let first: BTreeSet<u64> = first.collect();
         for id in first {
+            self.proclaim_again(id);
             self.send_acquire(now, id);
         }
     }

@@ -2,7 +2,7 @@
 /// From a client to its node, on Attach. The first one is an Open.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SessionRequest {
-    #[prost(oneof = "session_request::Request", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "session_request::Request", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub request: ::core::option::Option<session_request::Request>,
 }
 /// Nested message and enum types in `SessionRequest`.
@@ -21,12 +21,17 @@ pub mod session_request {
         Renew(super::Renew),
         #[prost(message, tag = "6")]
         Close(super::Close),
+        #[prost(message, tag = "7")]
+        Proclaim(super::Proclaim),
     }
 }
 /// From a node to its client, on Attach. The first one is an Opened.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SessionReply {
-    #[prost(oneof = "session_reply::Reply", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(
+        oneof = "session_reply::Reply",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"
+    )]
     pub reply: ::core::option::Option<session_reply::Reply>,
 }
 /// Nested message and enum types in `SessionReply`.
@@ -55,6 +60,8 @@ pub mod session_reply {
         Peers(super::Peers),
         #[prost(message, tag = "11")]
         Failed(super::Failed),
+        #[prost(message, tag = "12")]
+        Proclaimed(super::Proclaimed),
     }
 }
 /// Opens a session, or resumes one whose stream has ended.
@@ -117,6 +124,10 @@ pub struct Acquire {
     /// Whether to send Waiting while the request waits.
     #[prost(bool, tag = "4")]
     pub watch: bool,
+    /// The value of a candidate: the request is a campaign in the election of this name. Observers see
+    /// the value while the lock is held.
+    #[prost(bytes = "vec", optional, tag = "5")]
+    pub value: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Cancel {
@@ -132,6 +143,19 @@ pub struct Release {
     /// Whether no Released is wanted.
     #[prost(bool, tag = "3")]
     pub quiet: bool,
+}
+/// Gives a leader another value, or a holder one.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Proclaim {
+    /// Chosen by the client, and repeated in the reply; 0: no reply is wanted.
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(bytes = "vec", tag = "2")]
+    pub name: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint64, tag = "3")]
+    pub fencing_token: u64,
+    #[prost(bytes = "vec", tag = "4")]
+    pub value: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Renew {
@@ -230,6 +254,14 @@ pub struct Released {
     pub held: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Proclaimed {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    /// Whether the lock was held with that fencing token.
+    #[prost(bool, tag = "2")]
+    pub held: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Closed {}
 /// Another node serves the session: attach there. The last reply.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -271,6 +303,9 @@ pub struct Entry {
     /// The node that serves it; empty if there is only one.
     #[prost(string, tag = "5")]
     pub node: ::prost::alloc::string::String,
+    /// The value of a leader. Absent: the holder has none.
+    #[prost(bytes = "vec", optional, tag = "6")]
+    pub value: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
 }
 /// A lock as the nodes that replied know it.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -374,6 +409,64 @@ pub struct WatchRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub name: ::prost::alloc::vec::Vec<u8>,
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TraceRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub name: ::prost::alloc::vec::Vec<u8>,
+    /// The events that are known already, for each member; of the others, all that are kept.
+    #[prost(message, repeated, tag = "2")]
+    pub after: ::prost::alloc::vec::Vec<TraceCursor>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TraceCursor {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// As in MemberTrace.
+    #[prost(uint64, tag = "2")]
+    pub next: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TraceResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub members: ::prost::alloc::vec::Vec<MemberTrace>,
+    /// The members that did not reply.
+    #[prost(string, repeated, tag = "2")]
+    pub unanswered: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The clock of the node that replies, in nanoseconds.
+    #[prost(uint64, tag = "3")]
+    pub now_ns: u64,
+}
+/// What one member's process of a lock did, as lines of a trace file.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MemberTrace {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// The first line of the file; empty while the process was not used.
+    #[prost(string, tag = "2")]
+    pub header: ::prost::alloc::string::String,
+    /// The other lines, from the requested one on. Times are of the member's clock.
+    #[prost(string, repeated, tag = "3")]
+    pub events: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The number of the event after the last of these.
+    #[prost(uint64, tag = "4")]
+    pub next: u64,
+    /// The number of requested events that are no longer kept.
+    #[prost(uint64, tag = "5")]
+    pub missed: u64,
+    /// The member's clock in nanoseconds, and how far it is ahead of that of the node that replies to
+    /// the client; 0 if they may be the same.
+    #[prost(uint64, tag = "6")]
+    pub now_ns: u64,
+    #[prost(sint64, tag = "7")]
+    pub ahead_ns: i64,
+    /// Grants of the lock to clients of this member, and messages of its process, lazy ones apart.
+    #[prost(uint64, tag = "8")]
+    pub grants: u64,
+    #[prost(uint64, tag = "9")]
+    pub messages: u64,
+    #[prost(uint64, tag = "10")]
+    pub lazy: u64,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BreakRequest {
     #[prost(bytes = "vec", tag = "1")]
@@ -399,7 +492,7 @@ pub struct BreakResponse {
 /// From one node to another on a client's behalf. The reply covers only that node's own clients.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PeerQuery {
-    #[prost(oneof = "peer_query::Query", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "peer_query::Query", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub query: ::core::option::Option<peer_query::Query>,
 }
 /// Nested message and enum types in `PeerQuery`.
@@ -420,12 +513,14 @@ pub mod peer_query {
         Lease(super::LeaseCall),
         #[prost(message, tag = "7")]
         Recipe(super::RecipeCall),
+        #[prost(message, tag = "8")]
+        Trace(super::TraceRequest),
     }
 }
 /// The reply to a PeerQuery; empty if the query is unknown.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PeerReply {
-    #[prost(oneof = "peer_reply::Reply", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "peer_reply::Reply", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub reply: ::core::option::Option<peer_reply::Reply>,
 }
 /// Nested message and enum types in `PeerReply`.
@@ -446,6 +541,8 @@ pub mod peer_reply {
         Lease(super::LeaseReply),
         #[prost(message, tag = "7")]
         Recipe(super::RecipeReply),
+        #[prost(message, tag = "8")]
+        Trace(super::MemberTrace),
     }
 }
 /// Does the node serve this session, or keep a record of these locks?
@@ -657,6 +754,7 @@ pub struct RecordedKey {
     pub key: ::prost::alloc::vec::Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
     pub value: ::prost::alloc::vec::Vec<u8>,
+    /// 0: the fencing token of the hold.
     #[prost(uint64, tag = "3")]
     pub create_revision: u64,
     #[prost(uint64, tag = "4")]
@@ -722,6 +820,9 @@ pub struct StatusResponse {
     /// The records of clients' holds that the node keeps.
     #[prost(uint64, tag = "16")]
     pub records: u64,
+    /// What the node's configuration says and the cluster has decided otherwise.
+    #[prost(string, repeated, tag = "17")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A member as the reporting node sees it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -745,7 +846,39 @@ pub struct Member {
     /// The members that it receives messages from, as it reports.
     #[prost(string, repeated, tag = "7")]
     pub reaches: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Its id, which no other member has or had; 0 where the members are not decided.
+    #[prost(uint64, tag = "8")]
+    pub id: u64,
+    /// Its incarnation in the view; 0 if it is not in it.
+    #[prost(uint64, tag = "9")]
+    pub incarnation: u64,
+    /// The address where it accepts the other members.
+    #[prost(string, tag = "10")]
+    pub address: ::prost::alloc::string::String,
+    /// voter, follower or witness; and what it will be once it has the log.
+    #[prost(string, tag = "11")]
+    pub role: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "12")]
+    pub becomes: ::core::option::Option<::prost::alloc::string::String>,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InviteRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InviteResponse {
+    #[prost(string, tag = "1")]
+    pub token: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangeMemberRequest {
+    /// The member's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Its new role: voter, follower or witness; absent removes the member.
+    #[prost(string, optional, tag = "2")]
+    pub role: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangeMemberResponse {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StopRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1033,6 +1166,26 @@ pub mod locks_client {
             req.extensions_mut().insert(GrpcMethod::new("mutua.v1.Locks", "Watch"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Reports the messages and critical sections of one lock's processes at all members, from the
+        /// first call on. Its members then trace the lock until half a minute passes without a call.
+        pub async fn trace(
+            &mut self,
+            request: impl tonic::IntoRequest<super::TraceRequest>,
+        ) -> std::result::Result<tonic::Response<super::TraceResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/mutua.v1.Locks/Trace");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("mutua.v1.Locks", "Trace"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Revokes a lock from its holder.
         pub async fn r#break(
             &mut self,
@@ -1129,6 +1282,12 @@ pub mod locks_server {
             &self,
             request: tonic::Request<super::WatchRequest>,
         ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
+        /// Reports the messages and critical sections of one lock's processes at all members, from the
+        /// first call on. Its members then trace the lock until half a minute passes without a call.
+        async fn trace(
+            &self,
+            request: tonic::Request<super::TraceRequest>,
+        ) -> std::result::Result<tonic::Response<super::TraceResponse>, tonic::Status>;
         /// Revokes a lock from its holder.
         async fn r#break(
             &self,
@@ -1480,6 +1639,49 @@ pub mod locks_server {
                     };
                     Box::pin(fut)
                 }
+                "/mutua.v1.Locks/Trace" => {
+                    #[allow(non_camel_case_types)]
+                    struct TraceSvc<T: Locks>(pub Arc<T>);
+                    impl<T: Locks> tonic::server::UnaryService<super::TraceRequest>
+                    for TraceSvc<T> {
+                        type Response = super::TraceResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::TraceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Locks>::trace(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = TraceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/mutua.v1.Locks/Break" => {
                     #[allow(non_camel_case_types)]
                     struct BreakSvc<T: Locks>(pub Arc<T>);
@@ -1725,6 +1927,50 @@ pub mod control_client {
             req.extensions_mut().insert(GrpcMethod::new("mutua.v1.Control", "Stop"));
             self.inner.unary(req, path, codec).await
         }
+        /// Makes a one-time token with which a new member can join the cluster at this node.
+        pub async fn invite(
+            &mut self,
+            request: impl tonic::IntoRequest<super::InviteRequest>,
+        ) -> std::result::Result<tonic::Response<super::InviteResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/mutua.v1.Control/Invite");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("mutua.v1.Control", "Invite"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes a member or gives it another role, and waits until that is decided.
+        pub async fn change_member(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ChangeMemberRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeMemberResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/mutua.v1.Control/ChangeMember",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("mutua.v1.Control", "ChangeMember"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1750,6 +1996,19 @@ pub mod control_server {
             &self,
             request: tonic::Request<super::StopRequest>,
         ) -> std::result::Result<tonic::Response<super::StopResponse>, tonic::Status>;
+        /// Makes a one-time token with which a new member can join the cluster at this node.
+        async fn invite(
+            &self,
+            request: tonic::Request<super::InviteRequest>,
+        ) -> std::result::Result<tonic::Response<super::InviteResponse>, tonic::Status>;
+        /// Removes a member or gives it another role, and waits until that is decided.
+        async fn change_member(
+            &self,
+            request: tonic::Request<super::ChangeMemberRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeMemberResponse>,
+            tonic::Status,
+        >;
     }
     /// Commands on the node's own host, over its Unix socket.
     #[derive(Debug)]
@@ -1899,6 +2158,94 @@ pub mod control_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = StopSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/mutua.v1.Control/Invite" => {
+                    #[allow(non_camel_case_types)]
+                    struct InviteSvc<T: Control>(pub Arc<T>);
+                    impl<T: Control> tonic::server::UnaryService<super::InviteRequest>
+                    for InviteSvc<T> {
+                        type Response = super::InviteResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::InviteRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Control>::invite(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = InviteSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/mutua.v1.Control/ChangeMember" => {
+                    #[allow(non_camel_case_types)]
+                    struct ChangeMemberSvc<T: Control>(pub Arc<T>);
+                    impl<
+                        T: Control,
+                    > tonic::server::UnaryService<super::ChangeMemberRequest>
+                    for ChangeMemberSvc<T> {
+                        type Response = super::ChangeMemberResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ChangeMemberRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Control>::change_member(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ChangeMemberSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

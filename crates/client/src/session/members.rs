@@ -19,6 +19,11 @@ impl Members {
         self.endpoints.is_empty() && self.preferred.is_empty()
     }
 
+    /// The endpoints that were learned.
+    pub(crate) fn known(&self) -> &[String] {
+        &self.endpoints
+    }
+
     /// These are the other members, as the node that serves the session reports them.
     pub(crate) fn learn(&mut self, endpoints: Vec<String>) {
         for endpoint in endpoints {

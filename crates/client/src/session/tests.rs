@@ -80,6 +80,7 @@ fn request(ttl: Duration) -> HoldRequest {
     HoldRequest {
         name: b"x".to_vec(),
         wait: None,
+        value: None,
         ttl,
         client: v1::Client::default(),
         supervised: true,

@@ -27,6 +27,7 @@ impl State {
             }
             Reply::Lost(lost) => self.lost(now, lost),
             Reply::Released(released) => self.released(released),
+            Reply::Proclaimed(proclaimed) => self.proclaimed(proclaimed),
             Reply::Peers(peers) => self.members.learn(peers.endpoints),
             Reply::Moved(moved) => {
                 self.members.prefer(moved.endpoints);

@@ -22,6 +22,13 @@ pub(crate) enum Wait {
     Forever,
 }
 
+impl Wait {
+    /// At most this long.
+    pub(crate) fn within(limit: Duration) -> Self {
+        if limit.is_zero() { Self::Try } else { Self::For(limit) }
+    }
+}
+
 /// The limit of a wait.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Limit {
@@ -33,6 +40,8 @@ pub(super) enum Limit {
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) name: Name,
+    /// The value of a candidate.
+    pub(super) value: Option<Vec<u8>>,
     pub(super) limit: Limit,
     pub(super) phase: Phase,
     /// Whether it was sent on any stream: the node may have granted it.
@@ -67,7 +76,13 @@ pub(super) struct Unconfirmed {
 
 impl State {
     /// Requests a lock. The outcome follows as an effect with the returned number.
-    pub(crate) fn acquire(&mut self, now: Moment, name: &Name, wait: Wait) -> u64 {
+    pub(crate) fn acquire(
+        &mut self,
+        now: Moment,
+        name: &Name,
+        wait: Wait,
+        value: Option<Vec<u8>>,
+    ) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
         if self.closing {
@@ -92,7 +107,7 @@ impl State {
         queue.push_back(id);
         let first = queue.len() == 1;
         let (name, phase) = (Name::clone(name), Phase::Queued);
-        self.requests.insert(id, Request { name, limit, phase, sent: false });
+        self.requests.insert(id, Request { name, value, limit, phase, sent: false });
         if let Limit::At(limit) = limit {
             self.limits.insert((limit, id));
         }
@@ -210,7 +225,8 @@ impl State {
             }
             Limit::Never => None,
         };
-        let acquire = v1::Acquire { id, name: request.name.to_vec(), wait_ms, watch: false };
+        let (name, value) = (request.name.to_vec(), request.value.clone());
+        let acquire = v1::Acquire { id, name, wait_ms, watch: false, value };
         if self.attached {
             self.send(session_request::Request::Acquire(acquire));
         }

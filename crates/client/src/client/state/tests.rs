@@ -33,6 +33,9 @@ fn short(request: Request) -> String {
         }
         Request::Renew(renew) => format!("renew {}", renew.number),
         Request::Close(_) => "close".to_owned(),
+        Request::Proclaim(v1::Proclaim { id, name, fencing_token, value }) => {
+            format!("proclaim {id} {} {fencing_token} {}", text(name), text(value))
+        }
     }
 }
 
@@ -59,7 +62,7 @@ impl Test {
     }
 
     fn acquire(&mut self, name: &str, wait: Wait) -> u64 {
-        self.state.acquire(self.now, &Name::from(name.as_bytes()), wait)
+        self.state.acquire(self.now, &Name::from(name.as_bytes()), wait, None)
     }
 
     fn reply(&mut self, reply: Reply) -> Option<Next> {
@@ -95,6 +98,7 @@ impl Test {
             Effect::Failed { id, error } => format!("{id} failed: {error}"),
             Effect::Lost { id, why } => format!("{id} lost: {why}"),
             Effect::Released { id, held } => format!("{id} released {held}"),
+            Effect::Proclaimed { id, held } => format!("{id} proclaimed {held}"),
         };
         std::mem::take(self.state.effects()).into_iter().map(show).collect()
     }
@@ -247,4 +251,49 @@ fn a_confirmed_release_reports_whether_the_lock_was_held() {
     test.reply(Reply::Released(v1::Released { name, fencing_token: 10, held: true }));
     assert_eq!(test.effects(), [format!("{id} released true")]);
     assert!(!test.state.is_busy());
+}
+
+/// A leader of `x` with fencing token 10.
+fn leader(test: &mut Test) -> u64 {
+    let value = Some(b"a".to_vec());
+    let id = test.state.acquire(test.now, &Name::from(&b"x"[..]), Wait::Forever, value);
+    test.grant(id, "x", 10);
+    test.effects();
+    id
+}
+
+#[test]
+fn a_proclamation_is_sent_until_a_node_confirms_it() {
+    let mut test = Test::open();
+    let id = leader(&mut test);
+    let (first, second) =
+        (test.state.proclaim(id, b"b".to_vec()), test.state.proclaim(id, b"c".to_vec()));
+    let sent = [format!("proclaim {first} x 10 b"), format!("proclaim {second} x 10 c")];
+    assert_eq!(test.effects(), sent);
+    // The node is lost with both.
+    test.state.broken(test.now, "reset");
+    test.state.attached(test.now);
+    let again = ["open 7 [\"x\"]".to_owned(), format!("proclaim {second} x 10 c")];
+    assert_eq!(test.effects(), again);
+    test.reply(Reply::Proclaimed(v1::Proclaimed { id: second, held: true }));
+    let done = [format!("{first} proclaimed true"), format!("{second} proclaimed true")];
+    assert_eq!(test.effects(), done);
+    // The value goes to every later node, which need not reply.
+    test.state.broken(test.now, "reset");
+    test.state.attached(test.now);
+    assert_eq!(test.effects(), ["open 7 [\"x\"]", "proclaim 0 x 10 c"]);
+}
+
+#[test]
+fn a_proclamation_fails_with_its_leadership() {
+    let mut test = Test::open();
+    let id = leader(&mut test);
+    let first = test.state.proclaim(id, b"b".to_vec());
+    test.effects();
+    let reason = "broken".to_owned();
+    test.reply(Reply::Lost(v1::Lost { name: b"x".to_vec(), fencing_token: 10, reason }));
+    let lost = [format!("{id} lost: broken"), format!("{first} proclaimed false")];
+    assert_eq!(test.effects(), lost);
+    let second = test.state.proclaim(id, b"c".to_vec());
+    assert_eq!(test.effects(), [format!("{second} proclaimed false")]);
 }
