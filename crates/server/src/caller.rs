@@ -66,7 +66,8 @@ impl Caller {
         Self::of_extensions(request.extensions())
     }
 
-    fn of_extensions(extensions: &Extensions) -> Self {
+    /// The client that sent a request with these extensions.
+    pub(crate) fn of_extensions(extensions: &Extensions) -> Self {
         // Every listener attaches one; without it a client is known by nothing.
         let unknown = || Self::remote(Identity::Unknown, "an unknown address".to_owned());
         extensions.get::<Self>().cloned().unwrap_or_else(unknown)
@@ -84,6 +85,11 @@ impl Caller {
     /// Whether it is connected to the Unix socket.
     pub(crate) fn is_local(&self) -> bool {
         self.0.address.is_none()
+    }
+
+    /// Whether it is connected by TCP without TLS.
+    pub(crate) fn is_plain_tcp(&self) -> bool {
+        !self.is_local() && matches!(self.0.identity, Identity::Unknown)
     }
 
     /// The address that it connects from, or `local`.

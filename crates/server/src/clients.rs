@@ -60,7 +60,9 @@ pub(super) struct Connected {
 impl Service {
     /// The holder, if it is a client of this node.
     pub(super) fn holder_here(&self, core: &Core, now: Moment, name: &[u8]) -> Option<v1::Entry> {
-        core.leases.holder(now, name).map(|holder| entry(holder, self.shown_name()))
+        let holder = core.leases.holder(now, name)?;
+        let value = core.recipes.value(name, holder.fencing_token);
+        Some(v1::Entry { value, ..entry(holder, self.shown_name()) })
     }
 
     /// The message for a lock.
@@ -68,9 +70,13 @@ impl Service {
         let known = self.node.lock_status(&state.name);
         let algorithm = known.map(|known| known.algorithm.to_owned()).unwrap_or_default();
         let entry = |state| entry(state, self.shown_name());
+        let holder = state.holder.map(|holder| {
+            let value = self.lock().recipes.value(&state.name, holder.fencing_token);
+            v1::Entry { value, ..entry(holder) }
+        });
         v1::Lock {
             name: state.name.to_vec(),
-            holder: state.holder.map(entry),
+            holder,
             waiting: state.waiting.into_iter().map(entry).collect(),
             algorithm,
             last_fencing_token: state.last_fencing_token,
@@ -181,6 +187,7 @@ fn entry(entry: Entry, node: &str) -> v1::Entry {
             version: entry.client.version,
             identity: entry.client.identity,
         }),
+        value: None,
     }
 }
 
@@ -202,7 +209,7 @@ fn short(text: String, most: usize) -> String {
     if text.len() <= most {
         return text;
     }
-    let end = text.floor_char_boundary(most);
+    let end = (0..=most).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     format!("{}...", &text[..end])
 }
 

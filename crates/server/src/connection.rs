@@ -15,8 +15,9 @@ use tonic::transport::server::Connected;
 
 use crate::caller::Caller;
 
-/// The length of the preface of HTTP/2, which every client sends at once.
-const GREETING: usize = 24;
+/// The preface of HTTP/2, which a client of gRPC sends at once. Any other beginning is a request of
+/// HTTP/1.1, which may be shorter.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// More bytes than a client sends before its first request: the preface, settings, the size of a
 /// window and acknowledgements.
@@ -35,14 +36,19 @@ pub(crate) struct Connection<S> {
 }
 
 impl<S: AsyncRead + Unpin> Connection<S> {
-    /// Waits for the greeting, so that a silent connection costs no more than this.
+    /// Waits for the first bytes, so that a silent connection costs no more than this.
     ///
     /// # Errors
     ///
     /// If the connection ends before.
     pub(crate) async fn greeted(mut stream: S, caller: Caller) -> io::Result<Self> {
-        let mut greeting = vec![0; GREETING];
-        stream.read_exact(&mut greeting).await?;
+        let mut greeting = Vec::with_capacity(PREFACE.len());
+        while greeting.len() < PREFACE.len() && PREFACE.starts_with(&greeting) {
+            let mut rest = (&mut stream).take((PREFACE.len() - greeting.len()) as u64);
+            if rest.read_buf(&mut greeting).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
         Ok(Self { stream, caller, greeting, closing: None, read: 0 })
     }
 
@@ -130,7 +136,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    use super::{BEFORE_REQUESTS, Connection, GREETING};
+    use super::{BEFORE_REQUESTS, Connection, PREFACE};
     use crate::caller::{Caller, Identity};
 
     #[tokio::test]
@@ -148,7 +154,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_is_closed_on_order_until_a_request_was_read() {
-        for (length, closes) in [(GREETING, true), (2 * BEFORE_REQUESTS, false)] {
+        for (length, closes) in [(PREFACE.len(), true), (2 * BEFORE_REQUESTS, false)] {
             let (mut client, server) = tokio::io::duplex(1000);
             client.write_all(&vec![0; length]).await.expect("written");
             let caller = Caller::remote(Identity::Unknown, String::new());
@@ -164,7 +170,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_ends_before_its_greeting_is_an_error() {
         let (mut client, server) = tokio::io::duplex(1000);
-        client.write_all(&[0; GREETING - 1]).await.expect("written");
+        client.write_all(&PREFACE[..PREFACE.len() - 1]).await.expect("written");
         drop(client);
         let caller = Caller::remote(Identity::Unknown, String::new());
         assert!(Connection::greeted(server, caller).await.is_err());

@@ -1,8 +1,9 @@
-//! The service for commands on the node's own host: its status, and the request to stop it.
+//! The service for commands on the node's own host: its status, the request to stop it, and changes
+//! of the cluster's members.
 
 use std::sync::Arc;
 
-use mutua_node::{MemberStatus, NodeStatus};
+use mutua_node::{MemberStatus, MembershipError, NodeStatus, Role};
 use tonic::{Request, Response, Status};
 
 use super::{Service, caller::Caller};
@@ -27,17 +28,65 @@ impl Control for ControlService {
         &self,
         request: Request<v1::StopRequest>,
     ) -> Result<Response<v1::StopResponse>, Status> {
-        let caller = Caller::of(&request);
+        self.check_admin(&request, "a node is stopped", "stop it")?;
+        self.0.stop.notify_one();
+        Ok(Response::new(v1::StopResponse {}))
+    }
+
+    async fn invite(
+        &self,
+        request: Request<v1::InviteRequest>,
+    ) -> Result<Response<v1::InviteResponse>, Status> {
+        self.check_admin(&request, "a token is made", "make one")?;
+        let token = self.0.handle.invite().map_err(|error| refused(&error))?;
+        Ok(Response::new(v1::InviteResponse { token }))
+    }
+
+    async fn change_member(
+        &self,
+        request: Request<v1::ChangeMemberRequest>,
+    ) -> Result<Response<v1::ChangeMemberResponse>, Status> {
+        self.check_admin(&request, "the members are changed", "change them")?;
+        let v1::ChangeMemberRequest { name, role } = request.into_inner();
+        let changed = match role {
+            None => self.0.handle.remove_member(&name).await,
+            Some(text) => {
+                let role = Role::ALL.into_iter().find(|role| role.name() == text);
+                let invalid = || {
+                    let text = format!("invalid role `{text}`: use voter, follower or witness");
+                    Status::invalid_argument(text)
+                };
+                self.0.handle.set_role(&name, role.ok_or_else(invalid)?).await
+            }
+        };
+        changed.map_err(|error| refused(&error))?;
+        Ok(Response::new(v1::ChangeMemberResponse {}))
+    }
+}
+
+impl ControlService {
+    /// A TCP port is open to all users of the host.
+    fn check_admin<T>(&self, request: &Request<T>, what: &str, may: &str) -> Result<(), Status> {
+        let caller = Caller::of(request);
         if !caller.is_local() {
-            let text = "a node is stopped through its Unix socket only";
+            let text = format!("{what} through the node's Unix socket only");
             return Err(Status::permission_denied(text));
         }
         if !self.0.access.is_admin(&caller) {
-            let text = "only the node's user and root may stop it";
+            let text = format!("only the node's user and root may {may}");
             return Err(Status::permission_denied(text));
         }
-        self.0.stop.notify_one();
-        Ok(Response::new(v1::StopResponse {}))
+        Ok(())
+    }
+}
+
+fn refused(error: &MembershipError) -> Status {
+    match error {
+        MembershipError::Undecided => Status::unavailable(error.to_string()),
+        MembershipError::UnknownName { .. } | MembershipError::SameRole { .. } => {
+            Status::invalid_argument(error.to_string())
+        }
+        _ => Status::failed_precondition(error.to_string()),
     }
 }
 
@@ -59,10 +108,23 @@ fn message(status: NodeStatus) -> v1::StatusResponse {
         lease_left_ms: status.lease_left_ms,
         leader: status.leader,
         records: status.records as u64,
+        notes: status.notes,
     }
 }
 
 fn member(member: MemberStatus) -> v1::Member {
-    let MemberStatus { name, up, for_ms, backlog, in_view, votes, reaches } = member;
-    v1::Member { name, up, for_ms, backlog: backlog as u64, in_view, votes, reaches }
+    v1::Member {
+        name: member.name,
+        up: member.up,
+        for_ms: member.for_ms,
+        backlog: member.backlog as u64,
+        in_view: member.in_view,
+        votes: member.votes,
+        reaches: member.reaches,
+        id: member.id,
+        incarnation: member.incarnation,
+        address: member.address,
+        role: member.role,
+        becomes: member.becomes,
+    }
 }

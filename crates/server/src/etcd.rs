@@ -7,12 +7,11 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use mutua_algorithms::Time;
-use mutua_node::Action;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::{Stream, StreamExt, wrappers::UnboundedReceiverStream};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Core, Service, Waiter, caller::Caller, etcd_status::until_deadline, hosting};
+use super::{Core, Service, Waiter, caller::Caller, hosting};
 use crate::{
     Moment,
     leases::{
@@ -198,13 +197,11 @@ impl Lease for Etcd {
 impl Lock for Etcd {
     async fn lock(&self, request: Request<LockRequest>) -> Result<Response<LockResponse>, Status> {
         let caller = Caller::of(&request);
-        let metadata = request.metadata().clone();
         let LockRequest { name, lease } = request.into_inner();
-        self.0.access.check(&caller, Action::Acquire, &name)?;
         let elsewhere = lease != 0 && !self.0.is_alone();
         if elsewhere && !self.0.lock().leases.is_lease(SessionId(lease)) {
             let locked = self.0.acquire_by_key(&name, SessionId(lease), None, self.0.by(&caller));
-            let locked = until_deadline(&metadata, locked).await?;
+            let locked = locked.await?;
             let header = self.0.header(locked.fencing_token.cast_unsigned());
             return Ok(Response::new(LockResponse { header, key: locked.kv.key }));
         }
@@ -216,7 +213,7 @@ impl Lock for Etcd {
             lease => (SessionId(lease), None),
         };
         let acquired = self.0.acquire(&caller, session, &name, |_| WaitLimit::Never);
-        let fencing_token = match until_deadline(&metadata, acquired).await? {
+        let fencing_token = match acquired.await? {
             Outcome::Granted { fencing_token, .. } | Outcome::Already { fencing_token } => {
                 fencing_token
             }
@@ -283,7 +280,6 @@ impl Service {
         if name.len() > mutua_node::MAX_NAME {
             return Err(Status::invalid_argument(crate::name_too_long()));
         }
-        self.access.check(caller, Action::Acquire, name)?;
         let known = |core: &Core| core.leases.is_lease(session) && self.owns(core, caller, session);
         if !known(&self.lock()) {
             return Err(self.no_lease(session));
@@ -319,8 +315,8 @@ impl Service {
     pub(crate) fn no_lease(&self, session: SessionId) -> Status {
         let text = "etcdserver: requested lease not found";
         let member = usize::from(session.member());
-        match self.members.get(member) {
-            Some(name) if session.0 > 0 && *name != self.name => Status::not_found(format!(
+        match self.handle.member_name(member) {
+            Some(name) if session.0 > 0 && name != self.name => Status::not_found(format!(
                 "{text}: a lease belongs to the node that granted it, perhaps `{name}` for this one"
             )),
             _ => Status::not_found(text),
@@ -328,8 +324,7 @@ impl Service {
     }
 
     pub(crate) fn member_index(&self) -> u64 {
-        let index = self.members.iter().position(|name| *name == self.name);
-        index.unwrap_or_default() as u64
+        u64::from(self.handle.number())
     }
 }
 

@@ -3,9 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use hyper::HeaderMap;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::{Request, Response, Status, metadata::MetadataMap};
+use tonic::{Request, Response, Status};
 
 use super::Service;
 use crate::{
@@ -67,12 +68,13 @@ impl Cluster for Etcd {
         _: Request<MemberListRequest>,
     ) -> Result<Response<MemberListResponse>, Status> {
         let endpoints = self.0.all_endpoints().await;
-        let members = self.0.members.iter().map(|name| {
-            let known = endpoints.iter().find(|(node, _)| node == name);
+        let members = self.0.node.status().members.into_iter().map(|member| {
+            let name = member.name;
+            let known = endpoints.iter().find(|(node, _)| *node == name);
             Member {
-                id: self.0.member_id(name),
-                name: name.clone(),
+                id: self.0.member_id(&name),
                 client_ur_ls: known.map(|(_, urls)| urls.clone()).unwrap_or_default(),
+                name,
                 ..Member::default()
             }
         });
@@ -93,8 +95,7 @@ impl Auth for Etcd {
 
 impl Service {
     fn member_id(&self, name: &str) -> u64 {
-        let index = self.members.iter().position(|member| member == name);
-        index.map_or(0, |index| 1 + index as u64)
+        self.handle.member_number(name).map_or(0, |number| 1 + u64::from(number))
     }
 
     fn health(self: &Arc<Self>, service: &str) -> ServingStatus {
@@ -109,9 +110,8 @@ impl Service {
     }
 
     /// Refuses a call that needs a leader while this node is in no view: the metadata `hasleader`.
-    pub(crate) fn check_leader(&self, metadata: &MetadataMap) -> Result<(), Status> {
-        let needed = metadata.get("hasleader").is_some_and(|value| value == "true");
-        match needed && !self.is_alone() && !self.handle.is_settled() {
+    pub(crate) fn check_leader(&self, headers: &HeaderMap) -> Result<(), Status> {
+        match needs_leader(headers) && !self.is_alone() && !self.handle.is_settled() {
             true => Err(Status::unavailable("etcdserver: no leader")),
             false => Ok(()),
         }
@@ -158,12 +158,17 @@ impl Health for Etcd {
     }
 }
 
+/// Whether a client requires a leader: the metadata `hasleader`.
+pub(crate) fn needs_leader(headers: &HeaderMap) -> bool {
+    headers.get("hasleader").is_some_and(|value| value == "true")
+}
+
 /// Waits for a call until its deadline, a moment early.
 pub(crate) async fn until_deadline<T>(
-    metadata: &MetadataMap,
+    headers: &HeaderMap,
     call: impl Future<Output = Result<T, Status>>,
 ) -> Result<T, Status> {
-    let timeout = metadata.get("grpc-timeout").and_then(|value| value.to_str().ok());
+    let timeout = headers.get("grpc-timeout").and_then(|value| value.to_str().ok());
     let Some(timeout) = timeout.and_then(parse_timeout) else { return call.await };
     let timeout = timeout - (timeout / 10).min(EARLY);
     match tokio::time::timeout(timeout, call).await {
@@ -206,11 +211,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_ends_with_its_deadline() {
-        let mut metadata = MetadataMap::new();
-        metadata.insert("grpc-timeout", "100m".parse().expect("ASCII"));
+        let mut headers = HeaderMap::new();
+        headers.insert("grpc-timeout", "100m".parse().expect("ASCII"));
         let never = std::future::pending::<Result<(), Status>>();
-        let late = until_deadline(&metadata, never).await.expect_err("never done");
+        let late = until_deadline(&headers, never).await.expect_err("never done");
         assert_eq!(late.code(), tonic::Code::DeadlineExceeded);
-        until_deadline(&metadata, std::future::ready(Ok(()))).await.expect("done in time");
+        until_deadline(&headers, std::future::ready(Ok(()))).await.expect("done in time");
     }
 }

@@ -356,6 +356,7 @@ impl Service {
         let fresh = self.call(|core, now| {
             let due = |asked: Moment| now.since(asked) >= ENDPOINTS_AGAIN;
             let fresh = core.endpoints.asked.is_some_and(|asked| !due(asked));
+            let fresh = fresh && !core.endpoints.known.is_empty();
             core.endpoints.asked = if fresh { core.endpoints.asked } else { Some(now) };
             fresh.then(|| core.endpoints.known.clone())
         });

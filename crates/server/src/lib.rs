@@ -18,6 +18,8 @@ mod etcd;
 mod etcd_status;
 mod fence_record;
 mod framed;
+mod front;
+mod gateway;
 #[cfg(test)]
 mod harness;
 mod hosting;
@@ -26,6 +28,7 @@ mod lease_record;
 mod leases;
 mod listen;
 mod locks_service;
+mod methods;
 mod metrics;
 mod monitor;
 mod node_requests;
@@ -34,6 +37,7 @@ mod process;
 mod recipes;
 mod reload;
 mod session_stream;
+mod traces;
 
 pub use leases::LONGEST_LEASE;
 pub use listen::{Options, ServeError, serve};
@@ -61,14 +65,15 @@ pub(crate) struct Service {
     core: Mutex<Core>,
     node: Node,
     handle: NodeHandle,
-    /// The node's name, and the names of all members.
+    /// The node's name.
     name: String,
-    members: Vec<String>,
     /// The clients that its locks exclude.
     scope: Scope,
     /// What clients may do.
     access: access::Access,
     users: caller::Users,
+    /// The names by which plain HTTP reaches this node.
+    hosts: gateway::Hosts,
     /// Where this node serves clients.
     endpoints: hosting::Endpoints,
     /// Wakes the timer's task, which then reads the next deadline again.
@@ -91,8 +96,6 @@ pub(crate) struct Core {
     recipes: recipes::Recipes,
     /// Those that wait until a lock is free, for watches of its key.
     probes: recipes::Probes,
-    /// The values of candidates that hold or request a lock in a session of Mutua's own service.
-    values: HashMap<(SessionId, Name), Vec<u8>>,
     /// The connected clients, by session.
     clients: HashMap<SessionId, Vec<clients::Connected>>,
     watched: HashMap<Name, watch::Sender<()>>,
@@ -120,7 +123,7 @@ enum Waiter {
     /// A call.
     Call { caller: oneshot::Sender<Outcome>, name: Name },
     /// A client's stream, on which the request has this number.
-    Client { id: u64, session: SessionId, name: Name, sees_holder: bool },
+    Client { id: u64, session: SessionId, name: Name, sees_holder: bool, is_candidate: bool },
     /// A key of etcd's recipes, and the call that creates it, if it still waits for the outcome.
     Key { key: Vec<u8>, name: Name, caller: oneshot::Sender<Outcome> },
 }
@@ -217,6 +220,7 @@ impl Service {
             }
             self.audit_grant(core, now, wait, &outcome);
         }
+        core.candidate_outcome(wait, &outcome);
         match core.waiters.remove(&wait) {
             Some(Waiter::Call { caller, name }) => {
                 // A call that was cancelled meanwhile must not hold the lock.
@@ -229,10 +233,10 @@ impl Service {
                 // The call may have answered already that the key waits.
                 let _ = caller.send(outcome);
             }
-            Some(Waiter::Client { id, session, name, sees_holder: false }) => {
+            Some(Waiter::Client { id, session, name, sees_holder: false, .. }) => {
                 core.send_outcome(now, (id, session), &name, outcome, None);
             }
-            Some(Waiter::Client { id, session, name, sees_holder: true }) => {
+            Some(Waiter::Client { id, session, name, sees_holder: true, .. }) => {
                 let holder = self.holder_here(core, now, &name);
                 let denied = matches!(outcome, Outcome::Busy | Outcome::TimedOut);
                 let quarantined = core.quarantined(now).is_some();

@@ -22,7 +22,7 @@ use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
 };
-use tonic::transport::{Server, server::Router};
+use tonic::{service::Routes, transport::Server};
 
 use super::{
     Core, FenceRecord, LeaseRecord, Service,
@@ -30,6 +30,8 @@ use super::{
     audit::Audit,
     control::ControlService,
     etcd::Etcd,
+    front::Front,
+    gateway::Hosts,
     hosting::Endpoints,
     incoming::{Local, Plain, Secure, incoming},
     locks_service::LocksService,
@@ -56,6 +58,9 @@ const STREAMS: u32 = 1 << 20;
 
 /// The backlog of connections that are not accepted yet; the system may allow fewer.
 const BACKLOG: i32 = 4096;
+
+/// The bits of a member's number in the numbers of its sessions.
+const MEMBERS: u16 = (1 << 15) - 1;
 
 /// How long a node that stops waits until the other members go on without it.
 const RETIRE: Duration = Duration::from_secs(2);
@@ -232,7 +237,7 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
 /// Serves clients on a Unix socket.
 fn serve_local(tasks: &mut JoinSet<()>, service: &Arc<Service>, listener: UnixListener) {
     let connections = incoming(Local { listener, service: Arc::clone(service) });
-    tasks.spawn(serve_on(router(service).serve_with_incoming(connections)));
+    tasks.spawn(serve_on(server().serve_with_incoming(front(service), connections)));
 }
 
 /// Serves clients on TCP, with TLS where the node has certificates.
@@ -246,11 +251,11 @@ async fn serve_tcp(
     match service.node.identity().map(Arc::clone) {
         None => {
             let plain = incoming(Plain { listener, service: Arc::clone(service) });
-            tasks.spawn(serve_on(router(service).serve_with_incoming(plain)));
+            tasks.spawn(serve_on(server().serve_with_incoming(front(service), plain)));
         }
         Some(identity) => {
             let secure = incoming(Secure::new(listener, identity));
-            tasks.spawn(serve_on(router(service).serve_with_incoming(secure)));
+            tasks.spawn(serve_on(server().serve_with_incoming(front(service), secure)));
         }
     }
     Ok(())
@@ -262,7 +267,7 @@ fn has_remote_clients(config: &Config) -> bool {
 }
 
 async fn start(options: &Options) -> Result<(Node, Option<FenceRecord>), ServeError> {
-    if options.node.members.len() > 1 {
+    if options.node.is_clustered() {
         // It joins when it is known for how long clients of its last process hold locks.
         return Ok((NodeHandle::start_held_back(options.node.clone()).await?, None));
     }
@@ -317,12 +322,10 @@ fn service(
     node: Node,
     fence_record: Option<FenceRecord>,
 ) -> Result<Arc<Service>, ServeError> {
-    let members: Vec<_> = options.node.members.iter().map(|one| one.name.clone()).collect();
     let name = options.node.node.clone();
-    let member = members.iter().position(|one| *one == name).unwrap_or_default();
     let replicated = node.handle().is_replicated();
     let settings = Settings {
-        member: u16::try_from(member).unwrap_or_default(),
+        member: u16::try_from(node.handle().number()).unwrap_or_default() & MEMBERS,
         recorded: replicated,
         drift: if replicated { DRIFT } else { 0 },
         longest: options.node.longest_lease,
@@ -359,10 +362,10 @@ fn service(
         node,
         handle,
         name,
-        members,
         scope,
         access,
         users: Default::default(),
+        hosts: Hosts::of(&options.node),
         endpoints,
         timer,
         stop,
@@ -386,7 +389,6 @@ fn new_core(
         waiters: Default::default(),
         recipes: Default::default(),
         probes: Default::default(),
-        values: Default::default(),
         clients: Default::default(),
         watched: Default::default(),
         peers: Default::default(),
@@ -409,28 +411,31 @@ fn scope(options: &Options) -> Scope {
     }
 }
 
-fn router(service: &Arc<Service>) -> Router {
-    let etcd = Etcd(Arc::clone(service));
-    let checked = Arc::clone(service);
-    let with_leader = move |request: tonic::Request<()>| {
-        checked.check_leader(request.metadata()).map(|()| request)
-    };
+fn server() -> Server {
     Server::builder()
+        // For the JSON gateway.
+        .accept_http1(true)
         .max_concurrent_streams(STREAMS)
         // A connection whose client does not close it is noticed.
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-        .add_service(LocksServer::new(LocksService(Arc::clone(service))))
+}
+
+/// All services, behind their checks.
+fn front(service: &Arc<Service>) -> Front {
+    let etcd = Etcd(Arc::clone(service));
+    let routes = Routes::new(LocksServer::new(LocksService(Arc::clone(service))))
         .add_service(ControlServer::new(ControlService(Arc::clone(service))))
-        .add_service(LockServer::with_interceptor(etcd.clone(), with_leader.clone()))
-        .add_service(LeaseServer::with_interceptor(etcd.clone(), with_leader.clone()))
-        .add_service(KvServer::with_interceptor(etcd.clone(), with_leader.clone()))
-        .add_service(WatchServer::with_interceptor(etcd.clone(), with_leader.clone()))
-        .add_service(ElectionServer::with_interceptor(etcd.clone(), with_leader))
+        .add_service(LockServer::new(etcd.clone()))
+        .add_service(LeaseServer::new(etcd.clone()))
+        .add_service(KvServer::new(etcd.clone()))
+        .add_service(WatchServer::new(etcd.clone()))
+        .add_service(ElectionServer::new(etcd.clone()))
         .add_service(MaintenanceServer::new(etcd.clone()))
         .add_service(ClusterServer::new(etcd.clone()))
         .add_service(AuthServer::new(etcd.clone()))
-        .add_service(HealthServer::new(etcd))
+        .add_service(HealthServer::new(etcd));
+    Front::new(Arc::clone(service), routes)
 }
 
 /// Binds a socket. An old one at its path is removed if no process listens on it. A file that is
@@ -474,6 +479,10 @@ impl Service {
             options.idle.map_or(Duration::from_secs(1), |idle| idle.min(Duration::from_secs(1)));
         loop {
             tokio::time::sleep(interval).await;
+            if self.handle.has_left() {
+                tracing::info!("this member has left the cluster; the node stops");
+                return;
+            }
             if let Some(why) = self.handle.ended() {
                 // Holders reclaim their locks at the next node, which reads the records.
                 self.fail(why);

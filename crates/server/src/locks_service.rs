@@ -15,6 +15,7 @@ use super::{
     caller::Caller,
     clients::Replies,
     etcd::{key, refusal},
+    recipes,
     session_stream::{self, Requests},
 };
 use crate::{
@@ -88,20 +89,15 @@ impl Locks for LocksService {
         &self,
         request: Request<v1::VerifyRequest>,
     ) -> Result<Response<v1::VerifyResponse>, Status> {
-        let (caller, request) = (Caller::of(&request), request.into_inner());
-        self.0.access.check_reading(&caller, &request.name)?;
-        self.0.verify(request).await.map(Response::new)
+        self.0.verify(request.into_inner()).await.map(Response::new)
     }
 
     async fn list(
         &self,
         request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
-        let (caller, request) = (Caller::of(&request), request.into_inner());
-        if request.exact {
-            self.0.access.check(&caller, Action::List, &request.prefix)?;
-        }
-        let mut list = self.0.list(request).await;
+        let caller = Caller::of(&request);
+        let mut list = self.0.list(request.into_inner()).await;
         let access = &self.0.access;
         list.locks.retain(|lock| access.check(&caller, Action::List, &lock.name).is_ok());
         Ok(Response::new(list))
@@ -113,9 +109,7 @@ impl Locks for LocksService {
         &self,
         request: Request<v1::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let caller = Caller::of(&request);
         let name = Name::from(request.into_inner().name);
-        self.0.access.check(&caller, Action::List, &name)?;
         let service = Arc::clone(&self.0);
         let changes = service.watch(&name);
         if !service.is_alone() {
@@ -127,6 +121,17 @@ impl Locks for LocksService {
             Ok(service.describe(state))
         });
         Ok(Response::new(Box::pin(states)))
+    }
+
+    async fn trace(
+        &self,
+        request: Request<v1::TraceRequest>,
+    ) -> Result<Response<v1::TraceResponse>, Status> {
+        let request = request.into_inner();
+        if request.name.len() > mutua_node::MAX_NAME {
+            return Err(Status::invalid_argument(crate::name_too_long()));
+        }
+        self.0.trace(request).await.map(Response::new)
     }
 
     async fn r#break(
@@ -166,13 +171,15 @@ impl Service {
     }
 }
 
-/// The states of a lock at all nodes: read when it changes here, and every second for the others.
+/// The states of a lock at all nodes: read when it changes here or its holder does anywhere, and
+/// every second for the waiters of the others.
 fn watch_all(
     service: Arc<Service>,
     name: Name,
     mut changes: watch::Receiver<()>,
 ) -> impl Stream<Item = Result<v1::Lock, Status>> + Send {
     let (sender, states) = mpsc::channel(1);
+    let mut holders = recipes::holder_changes(Arc::clone(&service), &name);
     tokio::spawn(async move {
         let mut last = None;
         loop {
@@ -186,6 +193,7 @@ fn watch_all(
                 changed = changes.changed() => if changed.is_err() {
                     return;
                 },
+                _ = holders.recv() => {}
                 () = tokio::time::sleep(Duration::from_secs(1)) => {}
                 () = sender.closed() => return,
             }

@@ -61,6 +61,10 @@ impl Service {
             Query::Session(query) => Reply::Session(self.report_session(&query)),
             Query::Endpoints(_) => Reply::Endpoints(self.own_endpoints()),
             Query::Lease(call) => Reply::Lease(self.lease_call(&call)),
+            Query::Trace(request) => match self.trace_here(&request) {
+                Some(trace) => Reply::Trace(trace),
+                None => return Vec::new(),
+            },
             Query::Recipe(call) => Reply::Recipe(self.answer_recipe(call).await),
         };
         v1::PeerReply { reply: Some(reply) }.encode_to_vec()
@@ -128,12 +132,12 @@ impl Service {
         self.list(only(name)).await.locks.pop().unwrap_or_default()
     }
 
-    fn index_of(&self, node: &str) -> usize {
-        self.members.iter().position(|name| name == node).unwrap_or(self.members.len())
+    fn index_of(&self, node: &str) -> u32 {
+        self.handle.member_number(node).unwrap_or(u32::MAX)
     }
 
     pub(super) fn is_alone(&self) -> bool {
-        self.members.len() == 1
+        !self.handle.is_replicated()
     }
 
     fn verify_here(self: &Arc<Self>, request: &v1::VerifyRequest) -> v1::VerifyResponse {

@@ -15,6 +15,7 @@
 
 mod answers;
 mod calls;
+mod candidates;
 mod election;
 mod following;
 mod kv_service;
@@ -26,6 +27,8 @@ mod tests;
 mod transactions;
 mod watch_service;
 
+pub(crate) use following::holder_changes;
+pub(crate) use permission::{needs_of_range, needs_of_txn};
 pub(crate) use probe::Probes;
 
 use std::collections::BTreeMap;
@@ -150,6 +153,13 @@ impl Recipes {
         true
     }
 
+    /// The value of the key that holds a lock with this fencing token; `None` without one.
+    pub(crate) fn value(&self, name: &[u8], token: u64) -> Option<Vec<u8>> {
+        let (_, entry) = self.holder(name)?;
+        let is_candidate = entry.token() == Some(token) && !entry.value.is_empty();
+        is_candidate.then(|| entry.value.clone())
+    }
+
     /// Gives a key another value.
     pub(crate) fn put(&mut self, key: &[u8], value: Vec<u8>, revision: u64) {
         if let Some(entry) = self.entries.get_mut(key) {
@@ -173,22 +183,25 @@ impl Recipes {
     /// What other members record of the key with which a session holds a lock.
     pub(crate) fn recorded(&self, name: &[u8], lease: SessionId) -> Option<RecordedKey> {
         let (key, entry) = self.of(name).find(|(_, entry)| entry.lease == lease)?;
+        // The fencing token becomes its revision when it is granted.
+        let revision = |revision| if entry.restamped { 0 } else { revision };
         Some(RecordedKey {
             key: key.clone(),
             value: entry.value.clone(),
-            create_revision: entry.created,
-            mod_revision: entry.changed,
+            create_revision: revision(entry.created),
+            mod_revision: revision(entry.changed),
         })
     }
 
     /// This node holds a lock for a client of a lost node, which created this key.
     pub(crate) fn restore(&mut self, key: RecordedKey, name: &Name, lease: SessionId, token: u64) {
+        let revision = |revision| if revision == 0 { token } else { revision };
         let entry = Entry {
             name: Name::clone(name),
             lease,
             value: key.value,
-            created: key.create_revision,
-            changed: key.mod_revision,
+            created: revision(key.create_revision),
+            changed: revision(key.mod_revision),
             version: 1,
             state: State::Held(token),
             restamped: false,
@@ -209,10 +222,13 @@ pub(crate) fn bare_name(key: &[u8]) -> &[u8] {
     key.strip_prefix(LOCKS).filter(|name| !name.is_empty()).unwrap_or(key)
 }
 
+/// Members whose numbers differ modulo this choose different revisions. It does not follow the
+/// number of members, which changes while revisions of before are in use.
+pub(crate) const CHOOSERS: u64 = 64;
+
 /// A revision above all that this node has sent, which no other member chooses. Two waiters of one
 /// lock, at different nodes, then never have the same.
-pub(crate) fn next_revision(last: u64, member: u64, members: u64) -> u64 {
-    let members = members.max(1);
+pub(crate) fn next_revision(last: u64, member: u64) -> u64 {
     let next = last + 1;
-    next + (member + members - next % members) % members
+    next + (member % CHOOSERS + CHOOSERS - next % CHOOSERS) % CHOOSERS
 }

@@ -215,6 +215,17 @@ impl Attached {
                     }
                 })
             }
+            Request::Proclaim(v1::Proclaim { id, name, fencing_token, value }) => {
+                let name = Name::from(name);
+                self.service.call(|core, now| {
+                    let own = (self.session, &name, fencing_token);
+                    let held = self.service.proclaim(core, now, own, value);
+                    if id != 0 {
+                        let proclaimed = v1::Proclaimed { id, held };
+                        core.send(self.session, Reply::Proclaimed(proclaimed));
+                    }
+                });
+            }
             Request::Renew(_) if !self.service.handle.may_renew() => {
                 self.service.call(|core, _| core.send_moved(self.session));
             }
@@ -228,7 +239,7 @@ impl Attached {
     }
 
     fn acquire(&mut self, acquire: v1::Acquire) {
-        let v1::Acquire { id, name, wait_ms, watch } = acquire;
+        let v1::Acquire { id, name, wait_ms, watch, value } = acquire;
         if name.len() > mutua_node::MAX_NAME {
             return self.refuse(id, v1::Reason::Invalid, crate::name_too_long());
         }
@@ -241,9 +252,13 @@ impl Attached {
         let wait = self.service.call(|core, now| {
             let limit = WaitLimit::from_millis(now, wait_ms);
             let wait = core.leases.acquire(now, self.session, &name, limit);
-            let session = self.session;
+            let (session, is_candidate) = (self.session, value.is_some());
+            if let Some(value) = value {
+                self.service.add_candidate(core, wait, (session, &name), value);
+            }
             let name = Name::clone(&name);
-            core.waiters.insert(wait, Waiter::Client { id, session, name, sees_holder });
+            let waiter = Waiter::Client { id, session, name, sees_holder, is_candidate };
+            core.waiters.insert(wait, waiter);
             wait
         });
         let waits = self.service.lock().leases.position(wait).is_some();

@@ -1,55 +1,22 @@
 //! etcd's services as its clients see them, over a socket.
 
+#[path = "support/server.rs"]
+mod server;
+
 use std::time::Duration;
 
-use mutua_client::{
-    connect,
-    proto::{
-        etcdserverpb::{
-            LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
-            lease_client::LeaseClient,
-        },
-        v1::{self, locks_client::LocksClient},
-        v3lockpb::{LockRequest, LockResponse, UnlockRequest, lock_client::LockClient},
+use mutua_client::proto::{
+    etcdserverpb::{
+        LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
+        lease_client::LeaseClient,
     },
+    v1::{self, locks_client::LocksClient},
+    v3lockpb::{LockRequest, LockResponse, UnlockRequest, lock_client::LockClient},
 };
-use mutua_node::Config;
-use mutua_server::{Options, serve};
-use tonic::{Code, Status, transport::Channel};
-
-/// A server of its own for each test; it ends with the test.
-struct Server {
-    channel: Channel,
-    _directory: tempfile::TempDir,
-}
+use server::Server;
+use tonic::{Code, Status};
 
 impl Server {
-    async fn start() -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let socket = directory.path().join("s");
-        let options = Options {
-            node: Config::alone(directory.path().join("data")),
-            socket: socket.clone(),
-            tcp: None,
-            idle: None,
-        };
-        tokio::spawn(serve(options, std::future::pending()));
-        let endpoint = format!("unix:{}", socket.display());
-        for _ in 0..1000 {
-            if let Ok(channel) = connect(&endpoint).await {
-                return Self { channel, _directory: directory };
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        panic!("the server does not answer");
-    }
-
-    async fn lease(&self, ttl: i64) -> i64 {
-        let mut client = LeaseClient::new(self.channel.clone());
-        let response = client.lease_grant(LeaseGrantRequest { ttl, id: 0 }).await;
-        response.expect("granted").into_inner().id
-    }
-
     async fn lock(&self, name: &str, lease: i64) -> Result<LockResponse, Status> {
         let mut client = LockClient::new(self.channel.clone());
         let request = LockRequest { name: name.as_bytes().to_vec(), lease };
@@ -88,7 +55,7 @@ async fn keys_have_etcds_form_and_the_revision_is_a_growing_fencing_token() {
     let server = Server::start().await;
     let mut last = 0;
     for _ in 0..3 {
-        let lease = server.lease(10).await;
+        let lease = server.lease_of(10).await;
         let locked = server.lock("p", lease).await.expect("locked");
         assert_eq!(locked.key, format!("p/{lease:x}").into_bytes());
         assert!(fencing_token(&locked) > last, "fencing tokens grow");
@@ -103,12 +70,12 @@ async fn keys_have_etcds_form_and_the_revision_is_a_growing_fencing_token() {
 #[tokio::test]
 async fn waiters_are_granted_in_order_and_names_do_not_interfere() {
     let server = std::sync::Arc::new(Server::start().await);
-    let first = server.lock("p", server.lease(60).await).await.expect("locked");
-    server.lock("p/q", server.lease(60).await).await.expect("another name");
+    let first = server.lock("p", server.lease_of(60).await).await.expect("locked");
+    server.lock("p/q", server.lease_of(60).await).await.expect("another name");
     let (done, mut order) = tokio::sync::mpsc::unbounded_channel();
     for number in 0..5 {
         let (own, done) = (std::sync::Arc::clone(&server), done.clone());
-        let lease = server.lease(60).await;
+        let lease = server.lease_of(60).await;
         tokio::spawn(async move {
             let locked = own.lock("p", lease).await.expect("locked");
             done.send(number).expect("sent");
@@ -125,7 +92,8 @@ async fn waiters_are_granted_in_order_and_names_do_not_interfere() {
 #[tokio::test]
 async fn a_revoked_or_expired_lease_releases_its_locks_and_fails_its_waits_at_once() {
     let server = std::sync::Arc::new(Server::start().await);
-    let (one, two, three) = (server.lease(60).await, server.lease(60).await, server.lease(2).await);
+    let (one, two, three) =
+        (server.lease_of(60).await, server.lease_of(60).await, server.lease_of(2).await);
     server.lock("p", one).await.expect("locked");
     let own = std::sync::Arc::clone(&server);
     let waits = tokio::spawn(async move { own.lock("p", two).await });
@@ -159,7 +127,7 @@ async fn leases_behave_as_etcds() {
     let request = |id| LeaseTimeToLiveRequest { id, keys: true };
     let missing = client.lease_time_to_live(request(77)).await.expect("answered").into_inner();
     assert_eq!((missing.ttl, missing.granted_ttl), (-1, 0));
-    let lease = server.lease(60).await;
+    let lease = server.lease_of(60).await;
     server.lock("p", lease).await.expect("locked");
     let known = client.lease_time_to_live(request(lease)).await.expect("answered").into_inner();
     assert_eq!((known.granted_ttl, known.keys), (60, vec![format!("p/{lease:x}").into_bytes()]));
@@ -174,7 +142,7 @@ async fn leases_behave_as_etcds() {
 #[tokio::test]
 async fn only_a_key_that_lock_returned_can_be_unlocked() {
     let server = Server::start().await;
-    let locked = server.lock("p", server.lease(60).await).await.expect("locked");
+    let locked = server.lock("p", server.lease_of(60).await).await.expect("locked");
     let empty = server.unlock(b"").await.expect_err("no key");
     assert_eq!(empty.message(), "etcdserver: key is not provided");
     server.unlock(b"any key").await.expect_err("an invalid key");
@@ -188,8 +156,8 @@ async fn only_a_key_that_lock_returned_can_be_unlocked() {
 #[tokio::test]
 async fn a_cancelled_call_leaves_the_queue_and_an_unknown_lease_is_refused() {
     let server = Server::start().await;
-    let locked = server.lock("p", server.lease(60).await).await.expect("locked");
-    let lease = server.lease(60).await;
+    let locked = server.lock("p", server.lease_of(60).await).await.expect("locked");
+    let lease = server.lease_of(60).await;
     let cancelled = tokio::time::timeout(Duration::from_millis(100), server.lock("p", lease)).await;
     assert!(cancelled.is_err());
     server.until_waiting("p", 0).await;
@@ -202,12 +170,12 @@ async fn a_cancelled_call_leaves_the_queue_and_an_unknown_lease_is_refused() {
 #[tokio::test]
 async fn a_thousand_waiting_calls_do_not_block_their_connection() {
     let server = std::sync::Arc::new(Server::start().await);
-    let first = server.lock("p", server.lease(600).await).await.expect("locked");
+    let first = server.lock("p", server.lease_of(600).await).await.expect("locked");
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..1000 {
         let own = std::sync::Arc::clone(&server);
         calls.spawn(async move {
-            let lease = own.lease(600).await;
+            let lease = own.lease_of(600).await;
             let locked = own.lock("p", lease).await.expect("locked");
             own.unlock(&locked.key).await.expect("unlocked");
         });
@@ -222,7 +190,7 @@ async fn a_thousand_waiting_calls_do_not_block_their_connection() {
 #[tokio::test]
 async fn acquire_tries_and_waits_with_a_limit() {
     let server = Server::start().await;
-    let (one, two) = (server.lease(60).await, server.lease(60).await);
+    let (one, two) = (server.lease_of(60).await, server.lease_of(60).await);
     let mut own = LocksClient::new(server.channel.clone());
     let request = |lease, wait_ms| v1::AcquireRequest { name: b"p".to_vec(), lease, wait_ms };
     let first = own.acquire(request(one, Some(0))).await.expect("answered").into_inner();

@@ -1,64 +1,32 @@
 //! etcd's recipes as its clients perform them, over a socket.
 
-use std::time::Duration;
+#[path = "support/server.rs"]
+mod server;
 
-use mutua_client::{
-    connect,
-    proto::{
-        etcdserverpb::{
-            Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest, PutRequest,
-            RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse, WatchCreateRequest,
-            WatchRequest, WatchResponse, compare::TargetUnion, kv_client::KvClient,
-            lease_client::LeaseClient, request_op::Request, response_op::Response,
-            watch_client::WatchClient, watch_request::RequestUnion,
-        },
-        mvccpb::{KeyValue, event::EventType},
-        v3electionpb::{
-            CampaignRequest, LeaderRequest, ProclaimRequest, ResignRequest,
-            election_client::ElectionClient,
-        },
-        v3lockpb::{LockRequest, UnlockRequest, lock_client::LockClient},
+use mutua_client::proto::{
+    etcdserverpb::{
+        Compare, DeleteRangeRequest, LeaseRevokeRequest, PutRequest, RangeRequest, RangeResponse,
+        RequestOp, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
+        compare::TargetUnion, kv_client::KvClient, lease_client::LeaseClient, request_op::Request,
+        response_op::Response, watch_client::WatchClient, watch_request::RequestUnion,
     },
+    mvccpb::{KeyValue, event::EventType},
+    v3electionpb::{
+        CampaignRequest, LeaderRequest, ProclaimRequest, ResignRequest,
+        election_client::ElectionClient,
+    },
+    v3lockpb::{LockRequest, UnlockRequest, lock_client::LockClient},
 };
-use mutua_node::Config;
-use mutua_server::{Options, serve};
+use server::Server;
 use tonic::{Code, Status, Streaming, transport::Channel};
 
-/// A server of its own for each test; it ends with the test.
-struct Server {
-    channel: Channel,
-    _directory: tempfile::TempDir,
-}
-
 impl Server {
-    async fn start() -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let socket = directory.path().join("s");
-        let options = Options {
-            node: Config::alone(directory.path().join("data")),
-            socket: socket.clone(),
-            tcp: None,
-            idle: None,
-        };
-        tokio::spawn(serve(options, std::future::pending()));
-        let endpoint = format!("unix:{}", socket.display());
-        for _ in 0..1000 {
-            if let Ok(channel) = connect(&endpoint).await {
-                return Self { channel, _directory: directory };
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        panic!("the server does not answer");
-    }
-
     fn kv(&self) -> KvClient<Channel> {
         KvClient::new(self.channel.clone())
     }
 
     async fn lease(&self) -> i64 {
-        let mut client = LeaseClient::new(self.channel.clone());
-        let response = client.lease_grant(LeaseGrantRequest { ttl: 60, id: 0 }).await;
-        response.expect("granted").into_inner().id
+        self.lease_of(60).await
     }
 
     async fn revoke(&self, id: i64) {

@@ -112,7 +112,8 @@ impl Session {
     }
 
     async fn acquire(&mut self, name: &str) -> u64 {
-        let acquire = v1::Acquire { id: 1, name: name.into(), wait_ms: None, watch: false };
+        let acquire =
+            v1::Acquire { id: 1, name: name.into(), wait_ms: None, watch: false, value: None };
         self.requests
             .send(v1::SessionRequest { request: Some(Request::Acquire(acquire)) })
             .expect("sent");

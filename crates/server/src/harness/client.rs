@@ -76,6 +76,7 @@ impl Harness {
         let request = HoldRequest {
             name: NAMES[one.name].to_vec(),
             wait,
+            value: None,
             // Mostly the same, as with a default.
             ttl: Duration::from_millis([500, 2000, 2000, 6000][self.dice.below(4) as usize]),
             client: v1::Client::default(),

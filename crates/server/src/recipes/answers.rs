@@ -67,13 +67,12 @@ impl Core {
     fn holder_shown(&self, now: Moment, name: &[u8]) -> Option<Shown> {
         let holder = self.leases.holder(now, name)?;
         let token = holder.fencing_token.cast_signed();
-        let value = self.values.get(&(holder.session, Name::from(name))).cloned();
         let kv = KeyValue {
             key: key(name, holder.session),
             create_revision: token,
             mod_revision: token,
             version: 1,
-            value: value.unwrap_or_default(),
+            value: Vec::new(),
             lease: holder.session.0,
         };
         Some(Shown { kv, revision: holder.fencing_token })

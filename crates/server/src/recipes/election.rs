@@ -3,7 +3,6 @@
 
 use std::{pin::Pin, sync::Arc};
 
-use mutua_node::Action;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::{Stream, wrappers::UnboundedReceiverStream};
 use tonic::{Request, Response, Status};
@@ -18,7 +17,6 @@ use crate::{
     Service,
     caller::Caller,
     etcd::{Etcd, client, key, refusal},
-    etcd_status::until_deadline,
     leases::{Outcome, SessionId},
     proto::{
         etcdserverpb::{
@@ -183,15 +181,13 @@ impl Election for Etcd {
         request: Request<CampaignRequest>,
     ) -> Result<Response<CampaignResponse>, Status> {
         let caller = Caller::of(&request);
-        let metadata = request.metadata().clone();
         let CampaignRequest { name, lease, value } = request.into_inner();
-        self.0.access.check(&caller, Action::Acquire, &name)?;
         let lease = match lease {
             0 => self.0.private_lease(client(&caller))?,
             lease => SessionId(lease),
         };
         let elected = self.0.acquire_by_key(&name, lease, Some(value), self.0.by(&caller));
-        let Elected { kv, fencing_token } = until_deadline(&metadata, elected).await?;
+        let Elected { kv, fencing_token } = elected.await?;
         let leader = LeaderKey { name, key: kv.key, rev: kv.create_revision, lease: lease.0 };
         let header = self.0.header(fencing_token.cast_unsigned());
         Ok(Response::new(CampaignResponse { header, leader: Some(leader) }))
@@ -215,9 +211,7 @@ impl Election for Etcd {
         &self,
         request: Request<LeaderRequest>,
     ) -> Result<Response<LeaderResponse>, Status> {
-        let (caller, LeaderRequest { name }) = (Caller::of(&request), request.into_inner());
-        self.0.access.check_reading(&caller, &name)?;
-        let leader = self.0.leader(&name).await?;
+        let leader = self.0.leader(&request.into_inner().name).await?;
         leader.map(Response::new).ok_or_else(|| Status::unknown("election: no leader"))
     }
 
@@ -227,8 +221,7 @@ impl Election for Etcd {
         &self,
         request: Request<LeaderRequest>,
     ) -> Result<Response<Self::ObserveStream>, Status> {
-        let (caller, LeaderRequest { name }) = (Caller::of(&request), request.into_inner());
-        self.0.access.check_reading(&caller, &name)?;
+        let LeaderRequest { name } = request.into_inner();
         let service = Arc::clone(&self.0);
         let (replies, stream) = mpsc::unbounded_channel();
         tokio::spawn(async move {

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::{
@@ -174,6 +175,23 @@ impl Follower {
             let _ = tokio::time::timeout(PAUSE, changes.changed()).await;
         }
     }
+}
+
+/// Reports when the holder of a lock or its value changes, at this node or another one, until the
+/// receiver is dropped. Several changes in a row may be reported as one.
+pub(crate) fn holder_changes(service: Arc<Service>, name: &Name) -> mpsc::Receiver<()> {
+    let watch = Watch { target: Target::Lock(name.to_vec()), start: 0, puts: true, deletes: true };
+    let mut follower = Follower::new(service, watch);
+    let (sender, changes) = mpsc::channel(1);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = follower.next() => drop(sender.try_send(())),
+                () = sender.closed() => return,
+            }
+        }
+    });
+    changes
 }
 
 fn deletion(key: Vec<u8>, revision: u64) -> Happened {

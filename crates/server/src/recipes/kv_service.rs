@@ -18,9 +18,10 @@ impl Kv for Etcd {
         &self,
         request: Request<RangeRequest>,
     ) -> Result<Response<RangeResponse>, Status> {
-        let (caller, request) = (Caller::of(&request), request.into_inner());
-        self.0.check_range(&caller, &request)?;
-        self.0.range(request).await.map(Response::new)
+        let caller = Caller::of(&request);
+        let response = self.0.range(request.into_inner()).await?;
+        self.0.check_shown(&caller, &response.kvs)?;
+        Ok(Response::new(response))
     }
 
     async fn put(&self, _: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
@@ -36,8 +37,9 @@ impl Kv for Etcd {
     }
 
     async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
-        let (caller, request) = (Caller::of(&request), request.into_inner());
-        self.0.check_txn(&caller, &request)?;
-        self.0.txn(request, self.0.by(&caller)).await.map(Response::new)
+        let caller = Caller::of(&request);
+        let response = self.0.txn(request.into_inner(), self.0.by(&caller)).await?;
+        self.0.check_read(&caller, &response)?;
+        Ok(Response::new(response))
     }
 }

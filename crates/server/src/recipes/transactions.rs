@@ -187,9 +187,9 @@ impl Service {
     }
 
     /// A new revision. Later fencing tokens of the lock are greater.
-    fn take_revision(&self, core: &mut Core, name: &Name) -> u64 {
+    pub(super) fn take_revision(&self, core: &mut Core, name: &Name) -> u64 {
         let last = core.revision.max(self.floor());
-        let revision = next_revision(last, self.member_index(), self.members.len() as u64);
+        let revision = next_revision(last, self.member_index());
         core.revision = revision;
         self.handle.raise_lock(name, revision);
         revision
@@ -200,7 +200,7 @@ impl Service {
     fn stamp(&self, core: &mut Core, key: &[u8]) -> Option<u64> {
         let entry = core.recipes.get(key)?;
         let (token, name) = (entry.token()?, Name::clone(&entry.name));
-        let next = |last| next_revision(last, self.member_index(), self.members.len() as u64);
+        let next = |last| next_revision(last, self.member_index());
         let mut revision = next(token - 1);
         while core.recipes.created_at(&name, revision).is_some_and(|(other, _)| other != key) {
             revision = next(revision);
@@ -319,7 +319,8 @@ impl Core {
         by.identity.is_none() || by.identity.as_ref() == owner
     }
 
-    /// Whether a call may change a key: only the client of its lease may, and admins.
+    /// Whether a call may change a key: only the client of its lease may, and admins. The locks of
+    /// a session of Mutua's own service are changed by that session only.
     fn may_change(&self, now: Moment, key: &[u8], by: &By) -> bool {
         let session = match self.recipes.get(key) {
             Some(entry) => Some(entry.lease),
@@ -327,7 +328,7 @@ impl Core {
                 .and_then(|(name, _)| self.leases.holder(now, name))
                 .map(|holder| holder.session),
         };
-        session.is_none_or(|session| self.is_own(session, by))
+        session.is_none_or(|session| self.leases.is_lease(session) && self.is_own(session, by))
     }
 }
 

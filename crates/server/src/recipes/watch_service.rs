@@ -62,7 +62,12 @@ impl Watches {
                 request = requests.next() => request,
                 () = self.replies.closed() => return,
             };
-            let Some(Ok(WatchRequest { request_union })) = request else { return };
+            let request_union = match request {
+                Some(Ok(WatchRequest { request_union })) => request_union,
+                // The watches go on: a client by HTTP sends one request and reads.
+                None => return self.replies.closed().await,
+                Some(Err(_)) => return,
+            };
             match request_union {
                 Some(RequestUnion::CreateRequest(request)) => self.create(&request),
                 Some(RequestUnion::CancelRequest(request)) => self.cancel(request.watch_id),
@@ -96,7 +101,8 @@ impl Watches {
             }
         };
         self.send(WatchResponse { watch_id: id, created: true, ..WatchResponse::default() });
-        let follow = follow(Arc::clone(&self.service), watch, id, self.replies.clone());
+        let to = (self.caller.clone(), self.replies.clone());
+        let follow = follow(Arc::clone(&self.service), watch, id, to);
         self.open.insert(id, self.tasks.spawn(follow));
     }
 
@@ -125,11 +131,23 @@ impl Watches {
 }
 
 /// Sends the events of a watch.
-async fn follow(service: Arc<Service>, watch: Shape, watch_id: i64, replies: Replies) {
+async fn follow(
+    service: Arc<Service>,
+    watch: Shape,
+    watch_id: i64,
+    (caller, replies): (Caller, Replies),
+) {
     let mut follower = Follower::new(Arc::clone(&service), watch);
     while let Some(happened) = follower.next().await {
         let revision = happened.iter().map(|one| one.revision).max().unwrap_or_default();
         let header = service.header(revision);
+        let shown = happened.iter().filter_map(|one| one.event.kv.as_ref());
+        if let Err(denied) = service.check_shown(&caller, shown) {
+            let cancel_reason = denied.message().to_owned();
+            let response = WatchResponse { header, watch_id, canceled: true, ..Default::default() };
+            let _ = replies.send(Ok(WatchResponse { cancel_reason, ..response }));
+            return;
+        }
         let events = happened.into_iter().map(|one| one.event).collect();
         let response = WatchResponse { header, watch_id, events, ..WatchResponse::default() };
         if replies.send(Ok(response)).is_err() {
