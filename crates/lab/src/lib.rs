@@ -25,6 +25,7 @@ pub mod script;
 mod settle;
 pub mod size;
 mod stage;
+pub mod state_graph;
 mod svg;
 mod timers;
 pub mod verdict;

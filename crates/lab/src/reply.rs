@@ -16,6 +16,7 @@ mod played;
 mod position;
 mod risk;
 mod simulated;
+mod traced;
 mod transfer;
 
 pub use self::{
@@ -69,6 +70,11 @@ pub enum Query {
     Goals {
         /// The script as text.
         script: String,
+    },
+    /// The traces of the nodes of a cluster, as steps.
+    Trace {
+        /// The text of each trace file.
+        parts: Vec<String>,
     },
     /// One run of the simulator.
     Simulate(SimulateQuery),
@@ -132,6 +138,7 @@ fn answer(query: &Query) -> Result<Reply, Refused> {
         }
         Query::Risk { script } => Reply::Risk(risk::risk(script)?),
         Query::Goals { script } => Reply::Goals { goals: controls::goals(script)? },
+        Query::Trace { parts } => Reply::Played(Box::new(traced::trace(parts)?)),
         Query::Simulate(query) => Reply::Simulated(Box::new(simulated::simulate(query)?)),
         Query::Compare(query) => Reply::Compared(compared::compare(query)?),
     })

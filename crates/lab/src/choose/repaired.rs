@@ -5,7 +5,7 @@
 
 use mutua_algorithms::{Claim, repairs::ElectionName};
 use mutua_simulator::{
-    Detector, Distribution, Interval, RepairPlan, RepairReport, simulate_repaired,
+    Detector, Distribution, Interval, RepairPlan, RepairReport, Repaired, simulate_repaired,
 };
 
 use super::{
@@ -23,7 +23,7 @@ pub const DETECTION: f64 = 5.0;
 pub(super) struct Costs {
     /// How many of them were fatal all the same.
     pub(super) fatal: u32,
-    /// The time without entries beyond the usual one, in seconds.
+    /// The time without entries beyond that of the same run without the crash, in seconds.
     pub(super) lost: Option<Interval>,
     /// The messages of the election and the repair.
     pub(super) messages: Option<f64>,
@@ -37,12 +37,15 @@ pub(super) fn applies(situation: &Situation) -> bool {
 }
 
 /// Simulates the crashes with their repair. `usual` has the candidate's figures without crashes.
+///
+/// Entries do not come at equal times, and a moment lies rather in a long gap between two than in a
+/// short one. So what a crash costs is not its gap less the mean one, but less the gap around the
+/// same moment in the same run without the crash.
 pub(super) fn of(
     situation: &Situation,
     candidate: &Candidate,
     usual: &Ranked,
 ) -> Result<Costs, RankError> {
-    let usual_gap = 1.0 / usual.throughput.filter(|rate| *rate > 0.0).unwrap_or(1.0);
     let (mut fatal, mut lost, mut messages) = (0, Vec::new(), Vec::new());
     for plan in crashes::trials(situation, candidate, usual) {
         let latency = plan.network.mean_latency();
@@ -55,22 +58,43 @@ pub(super) fn of(
             detector: Detector::Perfect(Distribution::Constant((DETECTION * latency) as u64)),
             transmission: None,
             handling: None,
+            gap_at: None,
         };
-        let report = simulate_repaired(candidate.about.name, &plan, None);
-        let report = report.expect("a candidate is in the registry");
-        let report = report.map_err(|why| start_error(candidate, why))?;
+        let report = play(candidate, &plan)?;
         let two_in_cs =
             report.report.violations.iter().any(|one| one.property == Claim::MutualExclusion);
         if two_in_cs || report.report.entries < entries {
             fatal += 1;
         } else {
-            let stopped = report.repairs.first().and_then(|repaired| repaired.stopped_for());
-            lost.push(stopped.map_or(0.0, |time| (time as f64 / 1e9 - usual_gap).max(0.0)));
+            lost.push(match report.repairs.first() {
+                Some(repaired) => lost_in(candidate, plan, repaired)?,
+                None => 0.0,
+            });
             messages.push(sent(&report) as f64);
         }
     }
     let mean = Interval::of(&messages).map(|found| found.mean);
     Ok(Costs { fatal, lost: Interval::of(&lost), messages: mean })
+}
+
+fn play(candidate: &Candidate, plan: &RepairPlan) -> Result<RepairReport, RankError> {
+    let report = simulate_repaired(candidate.about.name, plan, None);
+    let report = report.expect("a candidate is in the registry");
+    report.map_err(|why| start_error(candidate, why))
+}
+
+/// The seconds without entries around a repair, beyond those around the same moment in the run
+/// without the crash.
+fn lost_in(
+    candidate: &Candidate,
+    mut plan: RepairPlan,
+    repaired: &Repaired,
+) -> Result<f64, RankError> {
+    let Some(stopped) = repaired.stopped_for() else { return Ok(0.0) };
+    plan.plan.network.outages.clear();
+    plan.gap_at = Some(repaired.started_at);
+    let usual = play(candidate, &plan)?.gap.unwrap_or(0);
+    Ok((stopped as f64 - usual as f64) / 1e9)
 }
 
 fn sent(report: &RepairReport) -> u64 {

@@ -129,6 +129,7 @@ impl RepairCell {
             detector: Detector::Perfect(Distribution::Constant(DETECTION)),
             transmission: None,
             handling: None,
+            gap_at: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    layout::{CHARACTER, Point, text_width},
+    layout::{CHARACTER, Point, length, text_width},
     ways::Way,
 };
 
@@ -123,7 +123,7 @@ impl Labels {
         for &point in words {
             let here = square(point);
             let taken = around(here).filter_map(|square| self.taken.get(&square)).flatten();
-            let near = |taken: &&Point| (taken.x - point.x).hypot(taken.y - point.y) < NEAR;
+            let near = |taken: &&Point| length(taken.x - point.x, taken.y - point.y) < NEAR;
             cost.words += taken.filter(near).count();
             let arrows = self.crossing.get(&here).into_iter().flatten();
             let others = arrows.filter(|&&way| Some(way) != own);

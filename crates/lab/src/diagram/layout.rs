@@ -36,6 +36,12 @@ pub(super) struct Point {
     pub(super) y: f64,
 }
 
+/// The length of a line. The root is exact everywhere, while `hypot` differs in its last bit from
+/// one platform to another, and the page's module must draw what the server draws.
+pub(super) fn length(dx: f64, dy: f64) -> f64 {
+    (dx * dx + dy * dy).sqrt()
+}
+
 /// The positions of one row of the picture: as many steps as fit its width.
 #[derive(Debug)]
 pub(super) struct Layout {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    layout::{Layout, Point},
+    layout::{Layout, Point, length},
     scene::{Arrow, End, Scene},
 };
 
@@ -12,6 +12,9 @@ const BOW: f64 = 16.0;
 
 /// The distance between the bows of arrows with the same ends, so that each has room for its label.
 const FAN: f64 = 28.0;
+
+/// Of two bows that have as much room but for rounding, the first is taken.
+const TIE: f64 = 1e-6;
 
 /// How far to the right a message is drawn that is lost when it is sent, and which share of its
 /// path: several of them would cover each other otherwise.
@@ -32,7 +35,7 @@ impl Way {
     /// The path from one point to another with this bow.
     pub(super) fn new(from: Point, to: Point, bow: f64) -> Self {
         let (dx, dy) = (to.x - from.x, to.y - from.y);
-        let length = dx.hypot(dy).max(1.0);
+        let length = length(dx, dy).max(1.0);
         let over = Point {
             x: (from.x + to.x) / 2.0 - dy / length * bow,
             y: (from.y + to.y) / 2.0 + dx / length * bow,
@@ -41,7 +44,7 @@ impl Way {
     }
 
     pub(super) fn length(&self) -> f64 {
-        (self.to.x - self.from.x).hypot(self.to.y - self.from.y)
+        length(self.to.x - self.from.x, self.to.y - self.from.y)
     }
 
     /// The point at this share of the path, from 0 to 1, and the direction there.
@@ -81,7 +84,7 @@ fn straight(point: Point, a: Point, b: Point) -> f64 {
     } else {
         (((point.x - a.x) * dx + (point.y - a.y) * dy) / squared).clamp(0.0, 1.0)
     };
-    (point.x - a.x - along * dx).hypot(point.y - a.y - along * dy)
+    length(point.x - a.x - along * dx, point.y - a.y - along * dy)
 }
 
 /// The paths of all arrows, in their order.
@@ -125,7 +128,7 @@ impl Ways<'_> {
         let room = |way: &Way| 3.0 * self.clear(way) + self.apart(way);
         let ways = bows.iter().map(|&bow| Way::new(from, to, bow)).map(|way| (room(&way), way));
         let first = (f64::NEG_INFINITY, Way::new(from, to, BOW));
-        ways.fold(first, |best, way| if way.0 > best.0 { way } else { best }).1
+        ways.fold(first, |best, way| if way.0 > best.0 + TIE { way } else { best }).1
     }
 
     /// The point at this share of the way between the lines of an arrow's processes.

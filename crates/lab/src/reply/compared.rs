@@ -23,7 +23,7 @@ pub struct CompareQuery {
     pub algorithm: String,
     /// How many processes contend.
     pub sizes: Vec<u32>,
-    /// `light` or `saturated`.
+    /// `light`, `saturated`, or `offered:SHARE`: hold times add up to this share of the time.
     pub load: String,
     /// The hold time.
     pub hold: String,
@@ -79,7 +79,12 @@ pub(super) fn compare(query: &CompareQuery) -> Result<Compared, Refused> {
     let load = match query.load.as_str() {
         "light" => CellLoad::Light,
         "saturated" => CellLoad::Saturated,
-        other => return Err(wrong("load", other.to_owned(), "light or saturated")),
+        other => {
+            let share = other.strip_prefix("offered:").and_then(|share| share.parse().ok());
+            let share = share.filter(|share| (0.01..=0.99).contains(share));
+            let right = "light, saturated or offered:0.01 to offered:0.99";
+            CellLoad::Offered(share.ok_or_else(|| wrong("load", other.to_owned(), right))?)
+        }
     };
     for time in [&query.hold, &query.latency] {
         durations::distribution(time)

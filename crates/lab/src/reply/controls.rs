@@ -43,7 +43,7 @@ pub(super) fn control(wanted: &str) -> Result<Played, Refused> {
         task.properties = Some(vec![violated]);
         let report = check(&task, &mut NoClock)?;
         let found = report.verdicts.iter().find(|verdict| verdict.holds == Some(false));
-        let Some((property, trail)) = found.and_then(|v| Some((v.name, v.trail.as_ref()?))) else {
+        let Some((property, trail)) = found.and_then(|v| Some((&v.name, v.trail.as_ref()?))) else {
             continue;
         };
         let scripted = counterexample::script(&task, property, trail)?;
@@ -87,6 +87,7 @@ pub(super) fn goals(text: &str) -> Result<Vec<Goal>, Refused> {
             limits: Limits { states: Some(MOST_STATES), ..Limits::default() },
             first: true,
             walks: None,
+            invariants: Vec::new(),
         };
         let report = check(&task, &mut NoClock)?;
         let verdict = report.verdicts.first();

@@ -9,7 +9,7 @@ use super::{
     position::{Step, Walk},
 };
 use crate::{
-    Event, Script, diagram,
+    Event, Header, Script, diagram,
     script::{self, Player},
 };
 
@@ -48,6 +48,9 @@ pub struct Played {
     pub hash: String,
     /// Lines that could not be taken and were left out.
     pub left_out: Vec<String>,
+    /// Of traces of nodes, the time of each step in nanoseconds; else empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<u64>,
 }
 
 /// A goal of the visitor: a violation, and the length of the shortest way to it.
@@ -152,16 +155,17 @@ pub(super) fn finish(script: &Script, mut walk: Walk, left_out: Vec<String>) -> 
         fifo: script.system.links() == mutua_algorithms::Links::Fifo,
         head: script.system.text(),
         choices: choices(script, player),
-        diagram: draw(player),
+        diagram: draw(player.header(), player.events()),
         hash: hash(player.events()),
         steps: walk.steps,
         after,
         left_out,
+        times: Vec::new(),
     }
 }
 
-fn draw(player: &dyn Player) -> Diagram {
-    let linked = diagram::linked(player.header(), player.events());
+pub(super) fn draw(header: &Header, events: &[Event]) -> Diagram {
+    let linked = diagram::linked(header, events);
     let arrows = linked.arrows.iter().map(|link| Arrow {
         from: link.from,
         to: link.to,
@@ -198,7 +202,7 @@ fn structure(script: &Script, player: &dyn Player) -> Structure {
 }
 
 /// FNV-1a over the events as a trace file has them.
-fn hash(events: &[Event]) -> String {
+pub(super) fn hash(events: &[Event]) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for event in events {
         for byte in serde_json::to_string(event).unwrap_or_default().bytes() {

@@ -1,6 +1,6 @@
 //! A script as single steps, each with the state after it.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use mutua_algorithms::{NodeId, Phase, Value};
 use serde::Serialize;
@@ -48,7 +48,7 @@ pub struct Row {
     /// The processes that it waits for.
     pub waits_for: Vec<usize>,
     /// Variables whose value is a process, such as HOLDER: name and process.
-    pub points: Vec<(&'static str, usize)>,
+    pub points: Vec<(Cow<'static, str>, usize)>,
 }
 
 /// A message in flight.
@@ -254,7 +254,7 @@ fn row(player: &dyn Player, who: NodeId) -> Row {
     let up = player.is_up(who);
     let fields = if up { player.variables(who) } else { Vec::new() };
     let points = fields.iter().filter_map(|(name, value)| match value {
-        Value::Node(node) => Some((*name, node.index())),
+        Value::Node(node) => Some((Cow::Borrowed(*name), node.index())),
         _ => None,
     });
     let phase = match (up, player.phase(who)) {
@@ -273,7 +273,7 @@ fn row(player: &dyn Player, who: NodeId) -> Row {
 }
 
 /// The events of a step as one sentence: who did what.
-fn sentence(header: &crate::Header, events: &[crate::Event]) -> String {
+pub(super) fn sentence(header: &crate::Header, events: &[crate::Event]) -> String {
     let Some(first) = events.first() else { return String::new() };
     let mut text = format!("{} {}", header.name(first.who), describe::verb(header, &first.what));
     for event in &events[1..] {

@@ -4,7 +4,8 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use mutua_algorithms::{About, Kind, NodeId, Setup, Start, registry};
 use mutua_simulator::{
-    Load, Network, Outage, Plan, Recorder, Report, TheoryLoad, Who, Workload, simulate_watched,
+    Detector, Distribution, Load, MakeRecorder, Network, Outage, Plan, Recorder, RepairPlan,
+    RepairReport, Report, TheoryLoad, Who, Workload, simulate_repaired, simulate_watched,
     theory_of,
 };
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,9 @@ pub struct SimulateQuery {
     /// A process that crashes, and when, as in `2@10ms` or `2@10ms..20ms`.
     #[serde(default)]
     pub crash: Option<String>,
+    /// The repair of crashes: `generic` or `special`; without it, there is none.
+    #[serde(default)]
+    pub repair: Option<String>,
     /// How many entries are measured.
     pub entries: u64,
     /// The seed.
@@ -109,6 +113,7 @@ pub(super) fn simulate(query: &SimulateQuery) -> Result<Simulated, Refused> {
     let about = registry::about(&query.algorithm)
         .filter(|about| about.kind == Kind::Mutex)
         .ok_or_else(|| Refused::Unknown { what: "algorithm", name: query.algorithm.clone() })?;
+    let unknown = || Refused::Unknown { what: "algorithm", name: query.algorithm.clone() };
     let plan = plan(query)?;
     let seen = Rc::new(RefCell::new(Seen::default()));
     let make = |_: &'static str, start: &Start| {
@@ -118,11 +123,77 @@ pub(super) fn simulate(query: &SimulateQuery) -> Result<Simulated, Refused> {
         let header = Header::new(about.name, start, names, Unit::Nanoseconds);
         Recorder::new(header, move |event| seen.borrow_mut().note(&event))
     };
-    let report = simulate_watched(about.name, &plan, Some(&make), &mut |_, _| ());
-    let report = report
-        .ok_or_else(|| Refused::Unknown { what: "algorithm", name: query.algorithm.clone() })??;
-    let seen = seen.take();
-    Ok(whole(query, about, &plan, &report, seen))
+    let (report, repaired) = match query.repair() {
+        None => {
+            let report = simulate_watched(about.name, &plan, Some(&make), &mut |_, _| ());
+            (report.ok_or_else(unknown)??, Vec::new())
+        }
+        Some(name) => {
+            let report = repaired(about.name, name, &plan, &make).ok_or_else(unknown)??;
+            let figures = repair_figures(&plan, &report);
+            (report.report, figures)
+        }
+    };
+    let mut simulated = whole(query, about, &plan, &report, seen.take());
+    simulated.figures.extend(repaired);
+    Ok(simulated)
+}
+
+impl SimulateQuery {
+    /// The repair, if there is one.
+    fn repair(&self) -> Option<&str> {
+        self.repair.as_deref().filter(|name| !name.is_empty() && *name != "none")
+    }
+}
+
+/// Reports of a crash come after this many mean latencies.
+const DETECTION: f64 = 5.0;
+
+fn repaired(
+    algorithm: &str,
+    repair: &str,
+    plan: &Plan,
+    make: MakeRecorder<'_>,
+) -> Option<Result<RepairReport, Refused>> {
+    let special = match repair {
+        "generic" => false,
+        "special" => true,
+        _ => return Some(Err(figure("repair", repair, "none, generic or special"))),
+    };
+    if !plan.network.fifo {
+        let why = "a repair needs links that keep order: leave out Reorder, or the repair";
+        return Some(Err(Refused::Unsuited(why.to_owned())));
+    }
+    let delay = Distribution::Constant((DETECTION * plan.network.mean_latency()) as u64);
+    let plan = RepairPlan {
+        plan: plan.clone(),
+        election: mutua_algorithms::repairs::ElectionName::default(),
+        special,
+        chosen: Vec::new(),
+        detector: Detector::Perfect(delay),
+        transmission: None,
+        handling: None,
+        gap_at: None,
+    };
+    Some(simulate_repaired(algorithm, &plan, Some(make))?.map_err(Refused::from))
+}
+
+/// What a run with a repair has beside the figures of every run.
+fn repair_figures(plan: &Plan, report: &RepairReport) -> Vec<Figure> {
+    let latencies = |time: u64| time as f64 / plan.network.mean_latency();
+    let stopped = report.repairs.iter().filter_map(|repair| repair.stopped_for()).max();
+    let purpose = |name: &str| {
+        let kinds = report.messages_by_purpose.get(name);
+        kinds.map_or(0, |kinds| kinds.values().sum::<u64>()) as f64
+    };
+    let figure = |name, measured| Figure { name, measured, theory: None, formula: None };
+    vec![
+        figure("repairs", Some(report.repairs.len() as f64)),
+        figure("longest time without an entry, in latencies", stopped.map(latencies)),
+        figure("messages of elections", Some(purpose("election"))),
+        figure("messages of repairs", Some(purpose("repair"))),
+        figure("requests lost", Some(report.requests_lost as f64)),
+    ]
 }
 
 fn plan(query: &SimulateQuery) -> Result<Plan, Refused> {
@@ -353,6 +424,9 @@ fn command(query: &SimulateQuery) -> String {
     }
     if let Some(crash) = query.crash.as_deref().filter(|crash| !crash.is_empty()) {
         words += &format!(" --crash {crash}");
+    }
+    if let Some(repair) = query.repair() {
+        words += &format!(" --repair {repair}");
     }
     words
 }

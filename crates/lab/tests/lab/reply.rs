@@ -290,3 +290,69 @@ fn a_query_in_memory_and_one_in_json_have_the_same_reply() {
     let text = serde_json::to_value(&*played).unwrap();
     assert_eq!(text["hash"], example("scenes/opening")["hash"]);
 }
+
+#[test]
+fn traces_of_nodes_become_steps_in_which_no_message_arrives_before_it_is_sent() {
+    let header =
+        r#"{"mutua-trace":1,"algorithm":"naimi-trehel","processes":["a","b"],"unit":"ns"}"#;
+    // The clock of b is behind: its answer seems to be older than the request.
+    let a = [
+        r#"{"at":100,"who":"a","what":"start","state":{"father":"b","token":"false"}}"#,
+        r#"{"at":110,"who":"a","what":"request","state":{"father":"-"}}"#,
+        r#"{"at":110,"who":"a","what":"send","to":"b","id":18446744073709551615,"kind":"request"}"#,
+        r#"{"at":130,"who":"a","what":"receive","from":"b","id":7,"kind":"token"}"#,
+        r#"{"at":130,"who":"a","what":"enter","fencing_token":5}"#,
+    ];
+    let b = [
+        r#"{"at":100,"who":"b","what":"start","state":{"father":"-","token":"true"}}"#,
+        r#"{"at":104,"who":"b","what":"receive","from":"a","id":18446744073709551615,"kind":"request"}"#,
+        r#"{"at":104,"who":"b","what":"send","to":"a","id":7,"kind":"token"}"#,
+        r#"{"at":140,"who":"b","what":"crash"}"#,
+    ];
+    let part = |lines: &[&str]| format!("{header}\n{}", lines.join("\n"));
+    let played = ask(json!({"query": "trace", "parts": [part(&a), part(&b)]}));
+    let steps = played["steps"].as_array().unwrap();
+    let words: Vec<_> = steps.iter().map(|step| step["words"].as_str().unwrap()).collect();
+    assert_eq!(
+        words,
+        [
+            "",
+            "a requests, sends request to b.",
+            "b gets request from a, sends token to a.",
+            "a gets token from b, enters, fencing token 5.",
+            "b crashes.",
+        ]
+    );
+    assert_eq!(played["times"], json!([100, 110, 104, 130, 140]));
+    assert_eq!(steps[1]["in_flight"][0]["kind"], "request");
+    assert_eq!(steps[2]["received"], json!([0, steps[1]["in_flight"][0]["id"]]));
+    assert_eq!(steps[0]["rows"]["0"]["points"], json!([["father", 1]]));
+    assert_eq!(steps[3]["rows"]["0"]["phase"], "in_cs");
+    assert_eq!(steps[4]["rows"]["1"]["phase"], "down");
+    assert_eq!(steps[4]["rows"]["1"]["variables"], json!({}));
+
+    let other = part(&a).replace("naimi-trehel", "lamport");
+    let refused = ask(json!({"query": "trace", "parts": [part(&a), other]}));
+    assert!(refused["why"].as_str().unwrap().contains("different runs"), "{refused}");
+    let refused = ask(json!({"query": "trace", "parts": ["{}"]}));
+    assert_eq!(refused["reply"], "refused");
+}
+
+#[test]
+fn a_run_with_a_crash_goes_on_after_its_repair() {
+    let with = |repair: Option<&str>| {
+        let mut query = run(5, "saturated");
+        query["algorithm"] = "naimi-trehel".into();
+        query["crash"] = "2@40ms".into();
+        query["repair"] = repair.into();
+        ask(query)
+    };
+    let entries = |run: &Value| run["entered"].as_array().unwrap().len();
+    let (without, repaired) = (with(None), with(Some("generic")));
+    assert!(entries(&repaired) > entries(&without) + 10, "{}", entries(&without));
+    let figure =
+        repaired["figures"].as_array().unwrap().iter().find(|one| one["name"] == "repairs");
+    assert_eq!(figure.unwrap()["measured"], 1.0);
+    assert!(repaired["command"].as_str().unwrap().ends_with("--crash 2@40ms --repair generic"));
+    assert_eq!(with(Some("magic"))["reply"], "refused");
+}
