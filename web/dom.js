@@ -8,9 +8,9 @@ const SVG = "http://www.w3.org/2000/svg";
  * @returns {any}
  */
 export function byId(id) {
-  const found = document.getElementById(id);
-  if (!found) throw new Error(`no element ${id}`);
-  return found;
+	const found = document.getElementById(id);
+	if (!found) throw new Error(`no element ${id}`);
+	return found;
 }
 
 /**
@@ -19,13 +19,13 @@ export function byId(id) {
  * @param {(Node | string | null)[]} children
  */
 function fill(made, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) {
-      made.setAttribute(name, value === true ? "" : String(value));
-    }
-  }
-  for (const child of children) if (child !== null) made.append(child);
+	for (const [name, value] of Object.entries(attributes)) {
+		if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+		else if (value !== null && value !== undefined && value !== false) {
+			made.setAttribute(name, value === true ? "" : String(value));
+		}
+	}
+	for (const child of children) if (child !== null) made.append(child);
 }
 
 /**
@@ -36,9 +36,9 @@ function fill(made, attributes, children) {
  * @returns {any}
  */
 export function el(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  fill(made, attributes, children);
-  return made;
+	const made = document.createElement(tag);
+	fill(made, attributes, children);
+	return made;
 }
 
 /**
@@ -49,14 +49,33 @@ export function el(tag, attributes = {}, ...children) {
  * @returns {any}
  */
 export function svg(tag, attributes = {}, ...children) {
-  const made = document.createElementNS(SVG, tag);
-  fill(made, attributes, children);
-  return made;
+	const made = document.createElementNS(SVG, tag);
+	fill(made, attributes, children);
+	return made;
+}
+
+/**
+ * The parts of a table: a caption for those who cannot see it, a head, and rows.
+ * @param {string} caption
+ * @param {string[]} head
+ * @param {Element[]} rows
+ */
+export function table(caption, head, rows) {
+	return [
+		el("caption", { class: "hidden" }, caption),
+		el("thead", {}, el("tr", {}, ...head.map((one) => el("th", { scope: "col" }, one)))),
+		el("tbody", {}, ...rows),
+	];
+}
+
+/** Why something failed. @param {unknown} error */
+export function reason(error) {
+	return error instanceof Error ? error.message : String(error);
 }
 
 /** Whether the visitor wants little motion. */
 export function isStill() {
-  return matchMedia("(prefers-reduced-motion: reduce)").matches;
+	return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
 /**
@@ -64,11 +83,11 @@ export function isStill() {
  * @param {string} kind
  */
 export function family(kind) {
-  if (/token|privilege/.test(kind)) return "token";
-  if (/grant|reply|ok|answer|ack|locked|vote|number$/.test(kind)) return "answer";
-  if (/release|free|exit/.test(kind)) return "release";
-  if (/inquire|relinquish|fail|reject|yield|deny/.test(kind)) return "resolve";
-  return "ask";
+	if (/token|privilege/.test(kind)) return "token";
+	if (/grant|reply|ok|answer|ack|locked|vote|number$/.test(kind)) return "answer";
+	if (/release|free|exit/.test(kind)) return "release";
+	if (/inquire|relinquish|fail|reject|yield|deny/.test(kind)) return "resolve";
+	return "ask";
 }
 
 /**
@@ -77,7 +96,7 @@ export function family(kind) {
  * @param {Blob} blob
  */
 export function download(name, blob) {
-  const address = URL.createObjectURL(blob);
-  el("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 1000);
+	const address = URL.createObjectURL(blob);
+	el("a", { href: address, download: name }).click();
+	setTimeout(() => URL.revokeObjectURL(address), 1000);
 }

@@ -1,11 +1,11 @@
 /** The replies of the lab module, as far as the page reads them. */
-export interface Row {
+interface Row {
   phase: string;
   variables: Record<string, string>;
   waits_for: number[];
   points: [string, number][];
 }
-export interface Sent {
+interface Sent {
   id: number;
   from: number;
   to: number;
@@ -14,17 +14,17 @@ export interface Sent {
   sent: number;
   lazy?: boolean;
 }
-export interface Wait {
+interface Wait {
   from: number;
   to: number;
   why: "waits-for" | "needs-vote-of" | "has-voted-for";
 }
-export interface Finding {
+interface Finding {
   problem: "deadlock" | "mutual-exclusion" | "property" | "invalid";
   sentence: string;
   cycle: Wait[];
 }
-export interface Step {
+interface Step {
   line: string;
   comments: string[];
   words: string;
@@ -35,7 +35,7 @@ export interface Step {
   entries: number;
   finding?: Finding;
 }
-export interface Choice {
+interface Choice {
   line: string;
   act: string;
   from: number;
@@ -45,19 +45,19 @@ export interface Choice {
   outcome?: string;
   refusal?: string;
 }
-export interface Structure {
+interface Structure {
   kind: "complete" | "ring" | "tree" | "quorums";
   edges?: [number, number][];
   of?: number[][];
   columns?: number | null;
 }
-export interface Arrow {
+interface Arrow {
   from: number;
   to: number;
   sent: number;
   end: number | null;
 }
-export interface Played {
+interface Played {
   reply: "played";
   version: string;
   name: string;
@@ -75,21 +75,23 @@ export interface Played {
   diagram: { svg: string; columns: [number, number][]; arrows: Arrow[] };
   hash: string;
   left_out: string[];
+  /** Of traces of nodes, the time of each step in nanoseconds. */
+  times?: number[];
 }
-export interface Risk {
+interface Risk {
   level: "no" | "yes" | "certainly" | "unknown";
   sentence: string;
   nearest: number | null;
   states: number;
 }
-export interface Goal {
+interface Goal {
   property: string;
   steps: number | null;
   decided: boolean;
   states: number;
   entries: number;
 }
-export interface Algorithm {
+interface Algorithm {
   name: string;
   title: string;
   election: boolean;
@@ -97,20 +99,20 @@ export interface Algorithm {
   structure: string;
   idea: string;
 }
-export interface Catalogue {
+interface Catalogue {
   version: string;
   scenes: { name: string; title: string; shows: string }[];
   examples: { name: string; algorithm: string; shows: string }[];
   controls: { name: string; algorithm: string }[];
   algorithms: Algorithm[];
 }
-export interface Figure {
+interface Figure {
   name: string;
   measured: number | null;
   theory: number | null;
   formula: string | null;
 }
-export interface Simulated {
+interface Simulated {
   version: string;
   title: string;
   command: string;
@@ -126,7 +128,9 @@ export interface Simulated {
   violations: string[];
   hash: string;
 }
-export interface Point {
+interface Point {
+  /** Where it is on the axis: processes, or the offered load. */
+  x: number;
   nodes: number;
   messages: number | null;
   sync_delay: number | null;
@@ -136,7 +140,7 @@ export interface Point {
   formula: string | null;
   sync_theory: number | null;
 }
-export interface View {
+interface View {
   played: Played;
   /** The step that is shown. */
   at: number;
@@ -148,4 +152,38 @@ export interface View {
   past: Set<number> | null;
   /** Choices on the network, in You decide. */
   choices: Choice[] | null;
+}
+/** A client that holds or waits for a lock. */
+interface LiveClient {
+  owner: string;
+  host: string;
+  pid: number;
+  node: string;
+  for_ms: number;
+  fencing_token: string;
+}
+interface LiveLock {
+  /** The name's bytes in hexadecimal digits. */
+  id: string;
+  name: string;
+  algorithm: string;
+  holder: LiveClient | null;
+  waiting: LiveClient[];
+  waiting_left_out: number;
+}
+/** A reading of a real cluster. */
+interface LiveReply {
+  node: string;
+  cluster: string;
+  epoch: number | null;
+  view: number | null;
+  leader: string | null;
+  suspended: string | null;
+  members: { name: string; up: boolean; for_ms: number; in_view: boolean; votes: boolean }[];
+  locks: LiveLock[];
+  unanswered: string[];
+  trace: {
+    now: number;
+    members: { node: string; header: string; events: string[]; next: number; missed: number; grants: number; messages: number }[];
+  } | null;
 }

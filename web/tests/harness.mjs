@@ -1,9 +1,10 @@
 // What all browser tests share: the program, the browser, and the rules for every page.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { createReadStream, existsSync, statSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { createReadStream, existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import http from "node:http";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { chromium } from "playwright-core";
 
@@ -13,14 +14,42 @@ export const BINARY = process.env.MUTUA ?? path.resolve(import.meta.dirname, "..
 export const SITE = process.env.MUTUA_SITE ?? "";
 
 /** Starts `mutua lab` on a free port. */
-export async function startLab() {
-  const child = spawn(BINARY, ["lab", "--no-open"], { stdio: ["ignore", "pipe", "inherit"] });
+export async function startLab(options = []) {
+  const child = spawn(BINARY, ["lab", "--no-open", ...options], { stdio: ["ignore", "pipe", "inherit"] });
   const address = await new Promise((good, bad) => {
     child.once("error", bad);
     child.once("exit", (code) => bad(new Error(`mutua lab ended with ${code}`)));
     child.stdout.once("data", (line) => good(String(line).trim()));
   });
-  return { address, stop: () => child.kill() };
+  const [base, token] = address.split("#token=");
+  return { address: base, token, stop: () => child.kill() };
+}
+
+/** Three real nodes, and commands that use a lock of theirs. */
+export function startCluster() {
+  const directory = path.join(mkdtempSync(path.join(tmpdir(), "mutua-")), "cluster");
+  const config = (node) => ["--config", path.join(directory, `${node}.toml`)];
+  const children = [];
+  execFileSync(BINARY, ["cluster", "up", "3", "--directory", directory], { stdio: "ignore" });
+  return {
+    config,
+    /** Waits for the lock at a node, and holds it for so many seconds or until the process is ended. */
+    hold(node, owner, seconds = 600) {
+      const command = ["lock", "demo", "--owner", owner, ...config(node), "--", "sleep", String(seconds)];
+      const child = spawn(BINARY, command, { stdio: "ignore" });
+      children.push(child);
+      return child;
+    },
+    kill(node) {
+      const { pid } = JSON.parse(execFileSync(BINARY, ["status", "--json", ...config(node)]).toString());
+      process.kill(pid, "SIGKILL");
+    },
+    stop() {
+      for (const child of children) if (child.exitCode === null) child.kill();
+      execFileSync(BINARY, ["cluster", "down", "--directory", directory], { stdio: "ignore" });
+      rmSync(path.dirname(directory), { recursive: true, force: true });
+    },
+  };
 }
 
 const KINDS = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm" };

@@ -1,7 +1,7 @@
 // The page over the server.
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -214,6 +214,31 @@ test("a run shows its figures beside theory, and a link repeats it", async () =>
   await again.done();
 });
 
+test("every algorithm runs to its end with the figures of `mutua simulate`", async () => {
+  const { page, done } = await open();
+  await page.click("#mode-run");
+  await page.waitForSelector("#run-figures td");
+  await page.fill("#run-form [name=nodes]", "4");
+  await page.fill("#run-form [name=entries]", "40");
+  const names = await page.locator("#run-algorithm option").evaluateAll((all) => all.map((one) => one.value));
+  assert.ok(names.length >= 17, `${names.length} algorithms`);
+  for (const name of names) {
+    await page.selectOption("#run-algorithm", name);
+    await page.click("#run-start");
+    await page.waitForFunction((wanted) => document.getElementById("run-command")?.textContent?.includes(` ${wanted} `), name);
+    const command = (await page.textContent("#run-command")).split(" ").slice(1);
+    const { stdout } = spawnSync(BINARY, [...command, "--json"]);
+    const report = JSON.parse(stdout.toString());
+    const rows = await page.locator("#run-figures tbody tr").evaluateAll((all) => all.map((row) => [row.children[0].textContent, row.children[1].textContent]));
+    const shown = Object.fromEntries(rows);
+    assert.equal(shown["entries measured"], String(report.entries), name);
+    // Without the resolution of deadlocks, a run may come to a halt before its first entry.
+    const messages = report.messages_per_entry;
+    assert.equal(shown["messages per entry"], messages === null ? "–" : String(Number(messages.toPrecision(4))), name);
+  }
+  await done();
+});
+
 test("the compare page measures beside the formula, and a point opens its run", async () => {
   const { page, done } = await open({ where: "compare.html#most=8&load=saturated&a=ricart-agrawala" });
   assert.match(await page.textContent("#figures"), /ricart-agrawala8142\(N-1\)14/);
@@ -257,5 +282,32 @@ test("the embedded view shows the network alone", async () => {
   assert.ok(!(await page.isVisible("#spacetime")));
   await page.keyboard.press("PageUp");
   assert.equal(await page.getAttribute("body", "data-at"), "7");
+  await done();
+});
+
+test("a lecturer asks for a prediction, shows the schedule elsewhere, and saves the moment", async () => {
+  const { page, done } = await open({ where: "#m=watch&n=ricart-agrawala/chain-of-three&t=2" });
+  await page.check("#predict");
+  await page.evaluate(() => document.activeElement?.blur());
+  await page.keyboard.press("PageDown");
+  assert.match(await page.textContent("#question b"), /what does P1 do\?$/);
+  assert.equal(await page.getAttribute("body", "data-at"), "2", "it waits for the answer");
+  await page.click('#question button:text-is("sends reply to P2")');
+  assert.match(await page.textContent("#question"), /^Right\. P1 sends reply to P2\.$/);
+  assert.equal(await page.getAttribute("body", "data-at"), "3");
+  await page.uncheck("#predict");
+  for (const [button, ending] of [["#save-svg", ".svg"], ["#save-png", ".png"]]) {
+    const [file] = await Promise.all([page.waitForEvent("download"), page.click(button)]);
+    assert.ok(file.suggestedFilename().endsWith(ending));
+    const bytes = readFileSync(await file.path());
+    assert.ok(ending === ".svg" ? /^<svg.*class="veil".*<\/svg>$/s.test(bytes.toString()) : bytes.subarray(1, 4).toString() === "PNG");
+  }
+  await page.selectOption("#examples", "scenes/reordering");
+  await page.click('#choices [data-line="P0 requests"]');
+  await page.click('#choices [data-line="deliver request P0 -> P1"]');
+  await page.selectOption("#under", "ricart-agrawala");
+  await page.waitForFunction(() => document.getElementById("about")?.textContent?.startsWith("Ricart-Agrawala"));
+  await toEnd(page);
+  assert.match(await page.textContent("#words"), /P1 gets request|^ $/);
   await done();
 });
