@@ -8,6 +8,7 @@ mod cluster;
 mod compare;
 mod config;
 pub(crate) mod demo;
+mod elect;
 mod lab;
 pub(crate) mod lock;
 mod locks;
@@ -37,6 +38,9 @@ pub(crate) enum Command {
     /// Run a command while holding a lock.
     #[command(after_help = lock::HELP, override_usage = lock::USAGE)]
     Lock(lock::Arguments),
+    /// Run a command while being the leader of an election, or observe one.
+    #[command(after_help = elect::HELP, override_usage = elect::USAGE)]
+    Elect(elect::Arguments),
     /// List the locks that are held or waited for, at all nodes.
     #[command(after_help = locks::LIST_HELP)]
     Ls(locks::ListArguments),
@@ -87,7 +91,7 @@ pub(crate) enum Command {
     /// Run a node of a cluster.
     #[command(after_help = node::HELP)]
     Node(node::Arguments),
-    /// Start, stop and show a trial cluster on this machine.
+    /// Found a cluster and change its members; run a trial cluster on this machine.
     #[command(after_help = cluster::HELP)]
     Cluster(cluster::Arguments),
     /// Show a node's status: view, links, and why grants are suspended.
@@ -110,6 +114,7 @@ impl Command {
         match self {
             Self::Algorithms(arguments) => algorithms::run(&arguments),
             Self::Lock(arguments) => lock::run(&arguments),
+            Self::Elect(arguments) => elect::run(&arguments),
             Self::Ls(arguments) => locks::list(&arguments),
             Self::Show(arguments) => locks::show(&arguments),
             Self::Watch(arguments) => locks::watch(&arguments),

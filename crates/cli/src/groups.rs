@@ -9,7 +9,7 @@ use clap::{Command, builder::Styles};
 
 /// The groups, in the order of the help; every command is in one of them.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Locks", &["lock", "ls", "show", "watch", "verify", "break"]),
+    ("Locks", &["lock", "elect", "ls", "show", "watch", "verify", "break"]),
     ("Nodes and clusters", &["node", "cluster", "status", "top", "cert", "config"]),
     (
         "Study of algorithms",

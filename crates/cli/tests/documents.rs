@@ -34,10 +34,6 @@ const NOT_RUN: [(&str, &str, &str); 3] = [
 /// The longest that one command may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The pause after a command in the background: a reader types more slowly than a shell reads. Long
-/// enough for a holder to acquire its lock on a busy machine before the next command contends.
-const TYPING: Duration = Duration::from_secs(1);
-
 #[test]
 fn the_commands_of_the_documents_print_what_is_written() {
     let failed: Vec<_> = thread::scope(|scope| {
@@ -352,9 +348,6 @@ impl Shell {
                 }
             }
         };
-        if command.ends_with('&') {
-            thread::sleep(TYPING);
-        }
         (code.0, code.1.lines().map(str::to_owned).collect())
     }
 }

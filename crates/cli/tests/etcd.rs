@@ -114,3 +114,34 @@ fn the_supervisor_of_a_killed_mutua_releases_the_lock_at_a_real_etcd() {
     let options = ["--endpoint", &etcd.endpoint, "-w", "60", "x"];
     assert_eq!(scene.lock(&options, &["true"]).status().expect("run").code(), Some(0));
 }
+
+#[test]
+fn leaders_at_a_real_etcd_follow_each_other_and_are_observed() {
+    let scene = Scene::new();
+    let etcd = Etcd::start(&scene);
+    let elect = ["elect", "--endpoint", &etcd.endpoint];
+    let observe = [&elect[..], &["--observe", "--json", "e"]].concat();
+    let mut observer = scene.command(&observe).stdout(Stdio::piped()).spawn().expect("run");
+    let stdout = observer.stdout.take().expect("a pipe");
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(stdout));
+    let mut last = 0;
+    for value in ["one", "two"] {
+        let command = ["e", value, "--", "sh", "-c", "echo $LOCK_TOKEN; cat"];
+        let mut leader = scene.command(&[&elect[..], &command].concat());
+        let mut leader = leader.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("run");
+        let mut token = String::new();
+        let stdout = leader.stdout.take().expect("a pipe");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut token)
+            .expect("read");
+        let token: u64 = token.trim().parse().expect("a fencing token");
+        assert!(token > last);
+        last = token;
+        let seen = lines.next().expect("a line").expect("text");
+        assert!(seen.contains(&format!("\"value\":\"{value}\"")), "{seen}");
+        assert!(seen.contains(&format!("\"fencing_token\":\"{token}\"")), "{seen}");
+        drop(leader.stdin.take());
+        assert_eq!(leader.wait().expect("ended").code(), Some(0));
+    }
+    let _ = observer.kill();
+    let _ = observer.wait();
+}

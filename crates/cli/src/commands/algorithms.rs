@@ -120,6 +120,11 @@ fn page(about: &About) -> String {
         })
     });
     section("Variants (the first of each is the default)", variants.collect());
+    let stated = about.invariants.iter();
+    section(
+        "Invariants (mutua check --stated-invariants)",
+        stated.map(|one| format!("- {}: {}\n  {}", one.name, one.meaning, one.formula)).collect(),
+    );
     section(
         "Known failures",
         about.known_failures.iter().map(|failure| format!("- {failure}")).collect(),

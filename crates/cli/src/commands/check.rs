@@ -12,19 +12,32 @@ use std::{fs, path::Path, process::ExitCode};
 
 use anyhow::{Context, Error, Result};
 use mutua_checker::{CheckError, Reduction, Report, Task};
-use mutua_lab::{counterexample, diagram};
+use mutua_lab::{counterexample, diagram, state_graph};
 
 pub(crate) use arguments::Arguments;
 use progress::Line;
 
-use crate::exit::{Coded, INTERNAL, usage};
+use crate::{
+    exit::{Coded, INTERNAL, usage},
+    picture,
+};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.all {
         return all::run(arguments);
     }
+    if arguments.language {
+        match arguments.json {
+            true => println!("{}", serde_json::to_string_pretty(&show::language_json())?),
+            false => print!("{}", show::language()),
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let task = arguments.task()?;
     let mut line = Line::new();
+    if let Some(file) = &arguments.graph {
+        return write_graph(&task, file, &mut line);
+    }
     let report = mutua_checker::check(&task, &mut line).map_err(failed)?;
     let unreduced = if arguments.compares() {
         let task = Task { reduction: Reduction::None, ..task.clone() };
@@ -43,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             serde_json::to_string_pretty(&show::json(&task, &report, unreduced.as_ref()))?
         );
     } else {
-        print!("{}", show::text(&task, &report, unreduced.as_ref()));
+        print!("{}", show::text(&task, &report, unreduced.as_ref(), arguments.states));
     }
     if unreduced.is_some_and(|unreduced| !same(&report, &unreduced)) {
         let text = "the reductions changed a verdict: this is a bug of the checker, please report \
@@ -51,6 +64,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Err(Coded(INTERNAL, text.to_owned()).into());
     }
     Ok(exit_code(&report))
+}
+
+/// Writes the graph of all states.
+fn write_graph(task: &Task, file: &Path, line: &mut Line) -> Result<ExitCode> {
+    let as_dot = file.extension().is_some_and(|ending| ending == "dot" || ending == "gv");
+    let most = if as_dot { state_graph::MOST_WRITTEN } else { state_graph::MOST_DRAWN };
+    let graph = mutua_checker::graph(task, most, line).map_err(failed)?;
+    line.clear();
+    // No property is checked, so none is part of the scope.
+    let task = Task { properties: Some(Vec::new()), ..task.clone() };
+    let title = format!("{}; {}", task.words(), task.scope());
+    if as_dot {
+        fs::write(file, state_graph::dot(&title, &graph))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    } else {
+        picture::write_svg(file, &state_graph::svg(&title, &graph))?;
+    }
+    println!("{} states, {} steps: {}", graph.states.len(), graph.steps.len(), file.display());
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A system that cannot be checked is bad usage; every other error is a bug of the checker.
@@ -77,8 +109,8 @@ fn same(one: &Report, other: &Report) -> bool {
     !found(one).iter().any(differs)
 }
 
-fn found(report: &Report) -> Vec<(&'static str, Option<bool>)> {
-    report.verdicts.iter().map(|verdict| (verdict.name, verdict.holds)).collect()
+fn found(report: &Report) -> Vec<(&str, Option<bool>)> {
+    report.verdicts.iter().map(|verdict| (verdict.name.as_ref(), verdict.holds)).collect()
 }
 
 fn exit_code(report: &Report) -> ExitCode {
@@ -97,11 +129,11 @@ fn write_counterexamples(task: &Task, report: &Report, directory: &Path) -> Resu
         .with_context(|| format!("cannot create the directory {}", directory.display()))?;
     for verdict in &report.verdicts {
         let Some(trail) = &verdict.trail else { continue };
-        let scripted = counterexample::script(task, verdict.name, trail)?;
+        let scripted = counterexample::script(task, &verdict.name, trail)?;
         let (script, played) = (&scripted.script, &scripted.played);
         let picture = diagram::draw(&played.header, &played.events, &script.drawing(played));
         for (ending, text) in [("script", scripted.script.text()), ("svg", picture)] {
-            let path = directory.join(format!("{}.{ending}", task.file_name(verdict.name)));
+            let path = directory.join(format!("{}.{ending}", task.file_name(&verdict.name)));
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
@@ -116,7 +148,7 @@ mod tests {
     fn a_contradiction_of_the_checker_is_a_bug_and_not_a_verdict() {
         let error = failed(CheckError::Contradiction {
             algorithm: "central".to_owned(),
-            property: "mutual-exclusion",
+            property: "mutual-exclusion".to_owned(),
             how: "by 2 workers".to_owned(),
         });
         // As in a row of the table.

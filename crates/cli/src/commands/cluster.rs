@@ -1,4 +1,6 @@
-//! `mutua cluster`: a trial cluster on this machine.
+//! `mutua cluster`: the members of a cluster, and trial clusters on this machine.
+
+mod members;
 
 use std::{
     fs::{self, File},
@@ -30,11 +32,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The end of the help.
 pub(crate) const HELP: &str = "\
-Exit codes: 0 success, and all nodes grant locks; 1 a node has not joined a view; 64 bad usage; 69 \
-no cluster in the directory, or a node does not run or has grants suspended; 73 a file cannot be \
-written; 78 bad configuration.";
+A cluster whose configuration lists several members founds itself when all of them run for the \
+first time. From then on its members are those of `mutua cluster members`, and the list in a \
+configuration changes nothing. To add a member: `invite` at a member, `join` on the new host, then \
+start its node.
 
-/// Start, stop and show a trial cluster on this machine.
+Exit codes: 0 success, and all nodes grant locks; 1 a node has not joined a view; 64 bad usage; 69 \
+no node answers, no cluster in the directory, or grants are suspended; 73 a file cannot be written; \
+75 the node runs, or the change is refused; 77 permission denied; 78 bad configuration.";
+
+/// Found a cluster and change its members; run a trial cluster on this machine.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -43,7 +50,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Start nodes in the background.
+    #[command(flatten)]
+    Members(members::Action),
+    /// Start the nodes of a trial cluster in the background.
     Up {
         /// Number of nodes, 1 to 26.
         nodes: usize,
@@ -65,13 +74,13 @@ enum Action {
         #[arg(long, value_name = "LOCK")]
         trace: Option<String>,
     },
-    /// Stop the nodes, and keep their data directories.
+    /// Stop the nodes of a trial cluster, and keep their data directories.
     Down {
         /// Directory of the cluster.
         #[arg(long, default_value = "mutua-cluster")]
         directory: PathBuf,
     },
-    /// Show the status of the nodes.
+    /// Show the status of the nodes of a trial cluster.
     Status {
         /// Directory of the cluster.
         #[arg(long, default_value = "mutua-cluster")]
@@ -87,6 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match &arguments.action {
+            Action::Members(action) => members::run(action).await,
             Action::Up { nodes, directory, algorithm, with, trace } => {
                 up(*nodes, directory, trace.as_deref(), algorithm.as_deref(), with).await
             }
@@ -152,14 +162,15 @@ fn write_configs(
     algorithm: Option<&str>,
     with: &[String],
 ) -> Result<Vec<PathBuf>> {
-    // All are bound until the last is chosen, so that no two are the same.
-    let ports: Vec<_> =
-        (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<_>>()?;
+    let earlier = configs(directory).unwrap_or_default();
+    let addresses = match earlier_addresses(&earlier, nodes) {
+        Some(addresses) => addresses,
+        None => free_addresses(nodes)?,
+    };
     let letters: Vec<_> = ('a'..='z').take(nodes).collect();
     let mut shared = String::new();
-    for (letter, port) in letters.iter().zip(&ports) {
-        shared +=
-            &format!("\n[[members]]\nname = \"{letter}\"\naddress = \"{}\"\n", port.local_addr()?);
+    for (letter, address) in letters.iter().zip(&addresses) {
+        shared += &format!("\n[[members]]\nname = \"{letter}\"\naddress = \"{address}\"\n");
     }
     if let Some(algorithm) = algorithm {
         shared += &format!("\n[[locks]]\nnames = \"*\"\nalgorithm = \"{algorithm}\"\n");
@@ -184,13 +195,49 @@ fn write_configs(
     // Files are changed only after all checks.
     fs::create_dir_all(directory)
         .with_context(|| format!("cannot create {}", directory.display()))?;
-    for old in configs(directory)? {
-        fs::remove_file(old)?;
-    }
-    for (file, text) in &files {
-        fs::write(file, text)?;
+    let is_known = |(file, text): &(PathBuf, String)| {
+        fs::read_to_string(file).is_ok_and(|known| known == *text)
+    };
+    if earlier.len() != nodes || !files.iter().all(is_known) {
+        for old in earlier {
+            forget(&old)?;
+            fs::remove_file(old)?;
+        }
+        for (file, text) in &files {
+            fs::write(file, text)?;
+        }
     }
     Ok(files.into_iter().map(|(file, _)| file).collect())
+}
+
+/// The addresses of the cluster that was here, if it had as many nodes and they are still free: its
+/// members know each other by them.
+fn earlier_addresses(earlier: &[PathBuf], nodes: usize) -> Option<Vec<String>> {
+    let members = node::read(earlier.first()?).ok()?.members;
+    let addresses: Vec<_> = members.into_iter().map(|member| member.address).collect();
+    let free = |address: &String| TcpListener::bind(address).is_ok();
+    (addresses.len() == nodes && addresses.iter().all(free)).then_some(addresses)
+}
+
+fn free_addresses(nodes: usize) -> Result<Vec<String>> {
+    // All are bound until the last is chosen, so that no two are the same.
+    let ports: Vec<_> =
+        (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<_>>()?;
+    ports.iter().map(|port| Ok(port.local_addr()?.to_string())).collect()
+}
+
+/// Lets the node of this file be a member of the cluster that is founded next. Its epoch and the
+/// bound of its leases stay, so that fencing tokens grow and no lease is cut short.
+fn forget(config: &Path) -> Result<()> {
+    let Ok(config) = node::read(config) else { return Ok(()) };
+    let of_a_cluster = [config.data.join("identity"), config.data.join("consensus")];
+    for path in of_a_cluster.iter().filter(|path| path.exists()) {
+        match path.is_dir() {
+            true => fs::remove_dir_all(path)?,
+            false => fs::remove_file(path)?,
+        }
+    }
+    Ok(())
 }
 
 /// Starts a node that keeps running after this command.

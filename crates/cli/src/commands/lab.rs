@@ -2,19 +2,29 @@
 
 mod assets;
 mod guard;
+mod live;
 mod server;
 
-use std::{net::Ipv4Addr, process::ExitCode};
+use std::{net::Ipv4Addr, process::ExitCode, sync::Arc};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use tokio::net::TcpListener;
 
-use crate::exit::{CONFLICT, Coded};
+use live::Live;
 
-pub(crate) const HELP: &str = "The page is served on loopback only, to this machine's browsers. \
-    It keeps nothing: a link of the page contains what it shows. End it with Ctrl-C.\n\nExit \
-    codes: 0 ended by a signal; 64 bad usage; 75 the port is in use.";
+use crate::{
+    exit::{CONFLICT, Coded},
+    local::Selection,
+};
+
+pub(crate) const HELP: &str = "\
+The page is served on loopback only, to this machine's browsers. It keeps nothing: a link of the \
+page contains what it shows. The token in the printed address opens Live, which shows the cluster \
+of the selected node, and can revoke locks as its user may: a page without the token has no Live. \
+End it with Ctrl-C.
+
+Exit codes: 0 ended by a signal; 64 bad usage; 75 the port is in use.";
 
 /// Open the lab: a page that plays the algorithms, lets you decide, simulates and compares.
 #[derive(Args, Debug)]
@@ -26,6 +36,9 @@ pub(crate) struct Arguments {
     /// Print the address only, and open no browser.
     #[arg(long)]
     no_open: bool,
+
+    #[command(flatten)]
+    node: Selection,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -42,6 +55,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 async fn serve(arguments: &Arguments) -> Result<()> {
+    let target = match arguments.node.find() {
+        // All but Live works without a node.
+        Err(error) if !arguments.node.is_given() => Err(format!("{error:#}")),
+        target => Ok(target?),
+    };
+    let live = Arc::new(Live::new(target)?);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await;
     let listener = listener.map_err(|error| {
         let port = arguments.port;
@@ -49,12 +68,12 @@ async fn serve(arguments: &Arguments) -> Result<()> {
         anyhow::Error::from(Coded(CONFLICT, text))
     })?;
     let port = listener.local_addr().context("the socket has no address")?.port();
-    let address = format!("http://127.0.0.1:{port}/");
+    let address = format!("http://127.0.0.1:{port}/#token={}", live.token());
     println!("{address}");
     if !arguments.no_open && !open(&address) {
         eprintln!("mutua: no browser could be started: open {address}");
     }
-    let router = server::router(port);
+    let router = server::router(port, live);
     axum::serve(listener, router).with_graceful_shutdown(ended()).await.context("the server failed")
 }
 

@@ -10,7 +10,7 @@ mod report;
 mod signals;
 mod terminal;
 
-pub(crate) use arguments::{Arguments, HELP, USAGE};
+pub(crate) use arguments::{Arguments, HELP, HoldOptions, Plan, USAGE, words_after_dashes};
 pub(crate) use descriptor::ARGUMENT as BACKGROUND;
 pub(crate) use signals::{ARGUMENT as DIE, die};
 
@@ -24,7 +24,6 @@ use mutua_client::{Event, Hold, HoldRequest, Moment, Scope, hold, proto::v1};
 use tokio::io::AsyncReadExt;
 
 use crate::exit;
-use arguments::Plan;
 use descriptor::Descriptor;
 use reach::ANSWER;
 use report::Report;
@@ -36,6 +35,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(number) = plan.fd.filter(|_| !descriptor::is_background()) {
         return descriptor::start(number);
     }
+    run_plan(plan)
+}
+
+/// Acquires a lock or a leadership and holds it as planned.
+pub(crate) fn run_plan(plan: Plan) -> Result<ExitCode> {
     // Before anything is opened here that could have the number of the status descriptor.
     let report = Report::new(&plan)?;
     let descriptor = plan.fd.map(|number| Descriptor::take(number, report.status())).transpose()?;
@@ -87,6 +91,7 @@ async fn work(plan: Plan, mut report: Report, descriptor: Option<Descriptor>) ->
             true => wait,
             false => wait.saturating_sub(begun.elapsed()).max(Duration::from_millis(1)),
         }),
+        value: plan.value.clone().map(String::into_bytes),
         ttl: plan.ttl,
         client,
         supervised: !plan.command.is_empty() || plan.fd.is_some(),
@@ -220,7 +225,8 @@ enum End {
     Lost(String),
 }
 
-/// Holds the lock without a command, until a signal or the end of standard input.
+/// Holds without a command: a lock until a signal or the end of standard input, a leadership until
+/// a signal.
 async fn keep(
     plan: &Plan,
     mut hold: Hold,
@@ -272,9 +278,11 @@ async fn until_end(
             () = tokio::time::sleep(left.min(Duration::from_secs(1))) => if left.is_zero() {
                 return End::Lost("the lease expires".to_owned());
             },
-            read = stdin.read(&mut buffer) => if matches!(read, Ok(0) | Err(_)) {
-                return End::Input;
-            },
+            read = stdin.read(&mut buffer), if plan.value.is_none() => {
+                if matches!(read, Ok(0) | Err(_)) {
+                    return End::Input;
+                }
+            }
         }
     }
 }

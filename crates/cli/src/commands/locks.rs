@@ -2,7 +2,7 @@
 
 mod words;
 
-pub(crate) use words::{ago, entry_json, fencing_token_json, holder_text, plain};
+pub(crate) use words::{ago, as_json, entry_json, fencing_token_json, holder_text, plain, shown};
 
 use std::{io::IsTerminal, process::ExitCode, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     exit::{self, Coded, usage},
     local::Selection,
 };
-use words::{as_json, missing, print_table, text};
+use words::{missing, print_table, text};
 
 /// The end of the help of one command: its notes and its first exit codes.
 macro_rules! help {
@@ -225,11 +225,13 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<ExitCode> {
         let request = v1::VerifyRequest { name, fencing_token: arguments.fencing_token };
         let (mut client, _) = client(&arguments.query).await?;
         let response = client.verify(request).await.map_err(failed)?;
-        let current = response.into_inner().current;
+        let (current, token) = (response.into_inner().current, arguments.fencing_token);
         if arguments.query.json {
-            let token = fencing_token_json(arguments.fencing_token);
+            let token = fencing_token_json(token);
             let name = &arguments.name;
             println!("{}", json!({ "name": name, "fencing_token": token, "current": current }));
+        } else if !current {
+            eprintln!("mutua: {}: fencing token {token} is not current", arguments.name);
         }
         Ok(match current {
             true => ExitCode::SUCCESS,

@@ -54,7 +54,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 
-    /// Also serve clients, including etcd clients, on this loopback address and port.
+    /// Also serve clients, including etcd clients, on this address and port; off loopback only with
+    /// `[tls]` in the configuration, or --insecure.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<std::net::SocketAddr>,
 

@@ -29,6 +29,17 @@ permission denied; 78 bad configuration.";
 /// Show a node's status: view, links, and why grants are suspended.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    node: Which,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The node that a command is for.
+#[derive(Args, Debug)]
+pub(crate) struct Which {
     /// Endpoint of the node, unix:PATH, HOST:PORT or https://HOST:PORT [default: see Node below].
     #[arg(long, value_name = "ENDPOINT", conflicts_with_all = ["config", "data", "socket"])]
     endpoint: Option<String>,
@@ -44,17 +55,11 @@ pub(crate) struct Arguments {
     /// The node's Unix socket, if it was started with --socket.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["config", "data"])]
     socket: Option<PathBuf>,
-
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let endpoint = find(arguments)?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let answer = runtime.block_on(request_at(&endpoint));
-    let status = answer.map_err(|error| no_node(arguments, &endpoint, &error))?;
+    let status = runtime.block_on(arguments.node.status())?;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&status)?);
     } else {
@@ -63,18 +68,44 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if status.suspended.is_some() { ExitCode::from(UNAVAILABLE) } else { ExitCode::SUCCESS })
 }
 
-/// The endpoint of the node. This user's node is not started.
-fn find(arguments: &Arguments) -> Result<String> {
-    let socket = match (&arguments.endpoint, &arguments.socket, &arguments.data) {
-        (Some(endpoint), ..) => return Ok(endpoint.clone()),
-        (None, Some(socket), _) => socket.clone(),
-        (None, None, Some(data)) => endpoint::in_directory(data),
-        (None, None, None) => match Endpoint::configured(arguments.config.as_deref())? {
-            Some(configured) => configured.socket,
-            None => Endpoint::local()?.socket,
-        },
-    };
-    Ok(of_socket(&socket))
+impl Which {
+    /// The endpoint of the node. This user's node is not started.
+    pub(crate) fn find(&self) -> Result<String> {
+        let socket = match (&self.endpoint, &self.socket, &self.data) {
+            (Some(endpoint), ..) => return Ok(endpoint.clone()),
+            (None, Some(socket), _) => socket.clone(),
+            (None, None, Some(data)) => endpoint::in_directory(data),
+            (None, None, None) => match Endpoint::configured(self.config.as_deref())? {
+                Some(configured) => configured.socket,
+                None => Endpoint::local()?.socket,
+            },
+        };
+        Ok(of_socket(&socket))
+    }
+
+    /// The status of the node.
+    pub(crate) async fn status(&self) -> Result<NodeStatus> {
+        let endpoint = self.find()?;
+        let answer = request_at(&endpoint).await;
+        answer.map_err(|error| self.no_node(&endpoint, &error))
+    }
+
+    /// The error for an endpoint at which no node answers.
+    pub(crate) fn no_node(&self, endpoint: &str, error: &CallError) -> anyhow::Error {
+        let Self { endpoint: given, config, data, socket } = self;
+        let is_given = given.is_some() || config.is_some() || data.is_some() || socket.is_some();
+        let other = match is_given {
+            true => "",
+            false => "; name another node with --endpoint, --socket, --data or --config",
+        };
+        // The error names the endpoint where the connection failed.
+        let text = error.to_string();
+        if let CallError::Connect(ConnectError::Denied(_)) = error {
+            return Coded(DENIED, text).into();
+        }
+        let at = if text.starts_with(endpoint) { String::new() } else { format!("{endpoint}: ") };
+        Coded(UNAVAILABLE, format!("no node answers at {at}{text}{other}")).into()
+    }
 }
 
 fn of_socket(socket: &Path) -> String {
@@ -97,6 +128,11 @@ async fn request_at(endpoint: &str) -> Result<NodeStatus, CallError> {
         in_view: one.in_view,
         votes: one.votes,
         reaches: one.reaches,
+        id: one.id,
+        incarnation: one.incarnation,
+        address: one.address,
+        role: one.role,
+        becomes: one.becomes,
     };
     Ok(NodeStatus {
         cluster: status.cluster,
@@ -109,6 +145,7 @@ async fn request_at(endpoint: &str) -> Result<NodeStatus, CallError> {
         leader: status.leader,
         records: size(status.records),
         members: status.members.into_iter().map(member).collect(),
+        notes: status.notes,
         locks: size(status.locks),
         held: size(status.held),
         waiting: size(status.waiting),
@@ -116,23 +153,6 @@ async fn request_at(endpoint: &str) -> Result<NodeStatus, CallError> {
         messages: status.messages,
         lazy: status.lazy,
     })
-}
-
-/// The error for an endpoint at which no node answers.
-fn no_node(arguments: &Arguments, endpoint: &str, error: &CallError) -> anyhow::Error {
-    let Arguments { endpoint: given, config, data, socket, .. } = arguments;
-    let is_given = given.is_some() || config.is_some() || data.is_some() || socket.is_some();
-    let other = match is_given {
-        true => "",
-        false => "; name another node with --endpoint, --socket, --data or --config",
-    };
-    // The error names the endpoint where the connection failed.
-    let text = error.to_string();
-    if let CallError::Connect(ConnectError::Denied(_)) = error {
-        return Coded(DENIED, text).into();
-    }
-    let at = if text.starts_with(endpoint) { String::new() } else { format!("{endpoint}: ") };
-    Coded(UNAVAILABLE, format!("no node answers at {at}{text}{other}")).into()
 }
 
 /// The view and its members, with those that are missing.
@@ -160,8 +180,11 @@ fn member_text(status: &NodeStatus, member: &MemberStatus) -> String {
         1 => text += ", 1 message not acknowledged",
         backlog => text += &format!(", {backlog} messages not acknowledged"),
     }
-    if !member.votes {
-        text += ", does not vote";
+    match (&member.becomes, member.role.as_str()) {
+        (Some(role), _) => text += &format!(", becomes a {role}"),
+        (None, "witness") => text += ", witness",
+        (None, _) if !member.votes => text += ", does not vote",
+        (None, _) => {}
     }
     if !member.in_view {
         text += ", not in the view";
@@ -194,6 +217,9 @@ pub(crate) fn text(status: &NodeStatus) -> String {
         let leader = status.leader.as_deref().unwrap_or("unknown");
         let (left, records) = (left as f64 / 1000.0, status.records);
         let _ = writeln!(text, "view lease {left:.1} s; leader {leader}; records kept {records}");
+    }
+    for note in &status.notes {
+        let _ = writeln!(text, "note: {note}");
     }
     for member in status.members.iter().filter(|member| member.name != status.node) {
         let _ = writeln!(text, "  {}", member_text(status, member));

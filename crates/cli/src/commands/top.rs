@@ -1,7 +1,7 @@
 //! `mutua top`: members, locks, holders, queues and rates, live.
 
 mod frame;
-mod sample;
+pub(crate) mod sample;
 
 use std::{
     io::{IsTerminal, stdout},

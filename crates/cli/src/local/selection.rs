@@ -69,6 +69,12 @@ pub(crate) struct Target {
 }
 
 impl Selection {
+    /// Whether a node is selected on the command line.
+    pub(crate) fn is_given(&self) -> bool {
+        let Self { endpoint, cluster, config, local } = self;
+        endpoint.is_some() || cluster.is_some() || config.is_some() || *local
+    }
+
     /// Finds the node, without a connection.
     pub(crate) fn find(&self) -> Result<Target> {
         let mut conditions = self.clusters()?;

@@ -173,5 +173,6 @@ const ABOUT: About = About {
     source: "folklore",
     idea: "One process keeps a queue of requests and grants them one at a time.",
     rules: &["To enter: ask process 0.", "To leave: release at process 0."],
+    invariants: &[],
     known_failures: &["Process 0 is a single point of failure."],
 };

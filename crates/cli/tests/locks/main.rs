@@ -6,6 +6,7 @@
 mod cluster;
 mod command;
 mod copied_member;
+mod elect;
 mod endpoint;
 mod faults;
 mod flock;
@@ -13,6 +14,7 @@ mod hold;
 mod identity;
 mod library;
 mod link;
+mod membership;
 mod nodes;
 mod scene;
 mod terminal;

@@ -15,7 +15,7 @@ pub(crate) struct Cluster {
     nodes: Vec<Option<Child>>,
 }
 
-const NAMES: [&str; 3] = ["a", "b", "c"];
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 impl Cluster {
     /// Starts two.
@@ -59,6 +59,40 @@ impl Cluster {
         let log = fs::OpenOptions::new().create(true).append(true).open(log).expect("made");
         let child = command.stdin(Stdio::null()).stderr(log).spawn();
         self.nodes[index] = Some(child.expect("run"));
+    }
+
+    /// Writes the configuration of one more node, which lists itself only; returns its index.
+    pub(crate) fn configure_next(&mut self) -> usize {
+        let index = self.nodes.len();
+        let name = NAMES[index];
+        let port = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = port.local_addr().expect("an address");
+        let text = format!(
+            "cluster = \"test\"\nnode = \"{name}\"\nclustered = true\ndata = \"{name}\"\n\
+             [[members]]\nname = \"{name}\"\naddress = \"{address}\"\n"
+        );
+        fs::write(self.file(index), text).expect("written");
+        self.nodes.push(None);
+        index
+    }
+
+    /// No node.
+    pub(crate) fn none(scene: &Scene) -> Self {
+        Self { mutua: scene.mutua(), directory: scene.path().to_owned(), nodes: Vec::new() }
+    }
+
+    /// Waits until the process of a node has ended by itself; its exit code.
+    pub(crate) fn wait(&mut self, index: usize) -> Option<i32> {
+        let mut child = self.nodes[index].take().expect("it runs");
+        for _ in 0..3000 {
+            if let Some(status) = child.try_wait().expect("a child") {
+                return status.code();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        child.kill().expect("killed");
+        child.wait().expect("dead");
+        panic!("the node of {} did not end", NAMES[index]);
     }
 
     pub(crate) fn kill(&mut self, index: usize) {

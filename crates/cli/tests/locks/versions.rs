@@ -29,7 +29,7 @@ fn reply(request: Request) -> Option<Reply> {
             Some(Reply::Renewed(v1::Renewed { number, ttl_ms: 10_000 }))
         }
         Request::Close(_) => Some(Reply::Closed(v1::Closed {})),
-        Request::Cancel(_) | Request::Release(_) => None,
+        Request::Cancel(_) | Request::Release(_) | Request::Proclaim(_) => None,
     }
 }
 

@@ -23,8 +23,9 @@ impl Lab {
         let mut line = String::new();
         let out = child.stdout.take().expect("its output");
         BufReader::new(out).read_line(&mut line).expect("a line");
-        let host = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix('/'));
-        let host = host.unwrap_or_else(|| panic!("an address, not {line}")).to_owned();
+        let host = line.trim().strip_prefix("http://").and_then(|rest| rest.split_once("/#token="));
+        let (host, _) = host.unwrap_or_else(|| panic!("an address, not {line}"));
+        let host = host.to_owned();
         Self { child, host }
     }
 

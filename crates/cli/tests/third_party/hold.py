@@ -1,6 +1,6 @@
 """Holds a lock with a Python client of etcd until standard input ends.
 
-    hold.py CLIENT HOST:PORT NAME    with CLIENT etcd3 or aetcd
+    hold.py CLIENT HOST:PORT NAME    with CLIENT etcd3, aetcd or etcd3gw
 
 Prints "held" when it holds the lock.
 """
@@ -23,6 +23,22 @@ def hold_with_etcd3(host, port, name):
     assert lock.is_acquired(), "the key is another client's"
     print("held", flush=True)
     # The client does not renew by itself.
+    wait_and(lambda: lock.refresh())
+    assert lock.release(), "the lock was lost"
+
+
+def hold_with_etcd3gw(host, port, name):
+    import time
+
+    import etcd3gw
+
+    lock = etcd3gw.client(host=host, port=port).lock(name, ttl=TTL)
+    # It has no way to wait.
+    while not lock.acquire():
+        lock.lease.revoke()
+        time.sleep(0.05)
+    assert lock.is_acquired(), "the key is another client's"
+    print("held", flush=True)
     wait_and(lambda: lock.refresh())
     assert lock.release(), "the lock was lost"
 
@@ -53,6 +69,8 @@ def main():
     host, port = endpoint.rsplit(":", 1)
     if client == "etcd3":
         hold_with_etcd3(host, int(port), name)
+    elif client == "etcd3gw":
+        hold_with_etcd3gw(host, int(port), name)
     else:
         asyncio.run(hold_with_aetcd(host, int(port), name))
 

@@ -79,11 +79,12 @@ class Cluster:
 class Holder:
     """A process that holds a lock."""
 
-    def __init__(self, command, name, release=None, environment=None):
-        self.name, self.release_by = name, release
+    def __init__(self, command, name, release=None, environment=None, group=False):
+        self.name, self.release_by, self.group = name, release, group
         pipe = subprocess.PIPE
         environment = {**os.environ, **(environment or {})}
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment,
+                                        start_new_session=group)
         self.lines, self.held = [], threading.Event()
         threading.Thread(target=self.read, daemon=True).start()
 
@@ -105,6 +106,8 @@ class Holder:
         assert code == 0, "%s ended with %d" % (self.name, code)
 
     def crash(self):
+        if self.group:
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
         self.process.wait()
 
@@ -130,6 +133,11 @@ def python(client):
     return start
 
 
+def curl(endpoints, name):
+    command = [os.path.join(HERE, "hold.sh"), endpoints[0], name]
+    return Holder(command, "curl", group=True)
+
+
 def npm(kind):
     def start(endpoints, name, value=""):
         command = ["node", os.path.join(HERE, "hold.cjs"), kind, name, value, *endpoints]
@@ -148,6 +156,11 @@ def clients():
         print("LEFT OUT: etcdctl is not installed (Debian: etcd-client)")
     known["etcd3"] = (python("etcd3"), True)
     known["aetcd"] = (python("aetcd"), True)
+    known["etcd3gw"] = (python("etcd3gw"), False)
+    if shutil.which("curl"):
+        known["curl"] = (curl, True)
+    else:
+        print("LEFT OUT: curl is not installed")
     if shutil.which("node") and os.path.isdir(os.path.join(NODE_MODULES, "etcd3")):
         known["npm"] = (npm("lock"), False)
     else:
@@ -224,6 +237,34 @@ def elect_with_etcdctl(cluster):
         process.crash()
 
 
+def elect_beside_mutua(cluster):
+    """`mutua elect` and `etcdctl elect` lead in turn, and each observes the other."""
+    every, old = ",".join(cluster.endpoints), {"ETCDCTL_API": "3"}
+    elect = [MUTUA, "elect", "--ttl", "3s", "--endpoint", cluster.endpoints[-1]]
+    ours = Holder(elect + ["--observe", "both"], "mutua elect --observe")
+    theirs = ["etcdctl", "--endpoints", every, "elect"]
+    observer = Holder(theirs + ["-l", "both"], "etcdctl elect -l", environment=old)
+    observes = lambda value: any("leader %s," % value in line for line in ours.lines)
+    work = ["--", "sh", "-c", "echo $LOCK_TOKEN; cat >/dev/null"]
+    first = Holder(elect + ["both", "one"] + work, "mutua elect").until_held()
+    second = Holder(theirs + ["both", "two"], "etcdctl elect", environment=old)
+    cluster.until_waiting("both")
+    third = Holder(elect + ["both", "three"] + work, "mutua elect")
+    cluster.until(lambda: "one" in observer.lines and observes("one"))
+    assert not second.held.is_set() and not third.held.is_set(), "two leaders"
+    first.release()
+    second.until_held()
+    cluster.until(lambda: "two" in observer.lines and observes("two"))
+    assert not third.held.is_set(), "two leaders"
+    second.process.send_signal(signal.SIGINT)
+    third.until_held()
+    cluster.until(lambda: "three" in observer.lines and observes("three"))
+    assert int(third.lines[0]) > int(first.lines[0]), "fencing tokens grow"
+    third.release()
+    for process in (second, observer, ours):
+        process.crash()
+
+
 def elect_with_npm(cluster):
     first = npm("elect")(cluster.endpoints, "n", "one").until_held()
     second = npm("elect")(cluster.endpoints, "n", "two")
@@ -257,6 +298,7 @@ def stories(cluster, known, size):
             run("cancel: " + what, cancel, cluster, known[first], known[second], "c-" + name)
     if "etcdctl" in known:
         run("elect with etcdctl, %d nodes" % size, elect_with_etcdctl, cluster)
+        run("elect with mutua and etcdctl, %d nodes" % size, elect_beside_mutua, cluster)
     if "npm" in known:
         run("elect with npm, %d nodes" % size, elect_with_npm, cluster)
 

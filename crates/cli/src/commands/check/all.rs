@@ -172,7 +172,7 @@ fn words(row: &Row, reports: &[Report]) -> String {
             let names = |held: bool| {
                 let mut names: Vec<_> = verdicts()
                     .filter(|verdict| verdict.holds.is_some() == held)
-                    .map(|verdict| verdict.name)
+                    .map(|verdict| verdict.name.as_ref())
                     .collect();
                 names.sort_unstable();
                 names.dedup();

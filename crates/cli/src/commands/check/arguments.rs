@@ -1,6 +1,6 @@
 //! The arguments of `mutua check`.
 
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 use anyhow::Result;
 use clap::{
@@ -9,7 +9,7 @@ use clap::{
 };
 use mutua_algorithms::{About, Claim, Kind, Links, NodeId, registry, repairs::ElectionName};
 use mutua_checker::{
-    Detector, Faults, Limits, Reduction, Repair, System, Task, Timers, Walks, checkable,
+    Detector, Faults, Invariant, Limits, Reduction, Repair, System, Task, Timers, Walks, checkable,
 };
 
 use crate::{
@@ -32,7 +32,8 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = [
         "name", "nodes", "with", "topology", "quorums", "holder", "in_cs", "entries", "contenders",
         "links", "timers", "crashed", "crashes", "repair", "election", "detector", "restarts",
-        "losses", "duplicates", "app_messages", "properties", "reduction", "first", "walks",
+        "losses", "duplicates", "app_messages", "properties", "invariants", "stated_invariants",
+        "reduction", "first", "walks", "language", "states", "graph",
     ])]
     pub(crate) all: bool,
 
@@ -102,6 +103,19 @@ pub(crate) struct Arguments {
     #[arg(long = "property", value_name = "NAME")]
     properties: Vec<String>,
 
+    /// Check instead that this formula is true in every state; may be given several times.
+    /// `NAME: FORMULA` gives it a name, @FILE reads one a line. --language describes formulas.
+    #[arg(long = "invariant", value_name = "FORMULA", allow_hyphen_values = true)]
+    invariants: Vec<String>,
+
+    /// Check instead the invariants that the algorithm states; `mutua algorithms NAME` lists them.
+    #[arg(long = "stated-invariants")]
+    stated_invariants: bool,
+
+    /// Print the language of --invariant.
+    #[arg(long)]
+    pub(crate) language: bool,
+
     /// Merge symmetric states and skip orders of commuting steps, where that changes no verdict
     /// (all); do not (none); or search both ways and compare (both).
     #[arg(long, default_value = "all")]
@@ -152,6 +166,15 @@ pub(crate) struct Arguments {
     /// Write every counterexample to this directory: a script for `mutua replay` and a diagram.
     #[arg(long = "counterexample", value_name = "DIRECTORY")]
     pub(crate) counterexamples: Option<PathBuf>,
+
+    /// Instead of checking, write the graph of all states to this file: .dot for Graphviz, of at
+    /// most 50000 states, or a picture (.svg, .png, .pdf), of at most 400.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) graph: Option<PathBuf>,
+
+    /// Print the variables of a process beside each step of a counterexample.
+    #[arg(long)]
+    pub(crate) states: bool,
 
     /// Print JSON.
     #[arg(long)]
@@ -223,10 +246,14 @@ impl Arguments {
         if none && self.restarts == 0 {
             return Err(usage("no process contends: give at least one contender and one entry"));
         }
+        let invariants = self.judged(about)?;
+        // As with --property, only what is asked for is checked.
+        let nothing_else = (!invariants.is_empty()).then(Vec::new);
         Ok(Task {
             name: about.name.to_owned(),
             system,
-            properties: self.chosen(about.kind)?,
+            properties: self.chosen(about.kind)?.or(nothing_else),
+            invariants,
             reduction: match self.reduction {
                 ReductionArgument::None => Reduction::None,
                 ReductionArgument::All | ReductionArgument::Both => Reduction::All,
@@ -241,6 +268,40 @@ impl Arguments {
                 seed: self.seed,
             }),
         })
+    }
+
+    /// The invariants that are asked for.
+    fn judged(&self, about: &About) -> Result<Vec<Invariant>> {
+        let mut invariants = Vec::new();
+        if self.stated_invariants {
+            if about.invariants.is_empty() {
+                let name = about.name;
+                return Err(usage(format!(
+                    "{name} states no invariants: give --invariant FORMULA"
+                )));
+            }
+            invariants = Invariant::stated(about);
+        }
+        for given in &self.invariants {
+            let texts = match given.strip_prefix('@') {
+                None => vec![given.clone()],
+                Some(file) => {
+                    let text = fs::read_to_string(file)
+                        .map_err(|error| usage(format!("cannot read {file}: {error}")))?;
+                    let lines = text.lines().map(str::trim);
+                    lines
+                        .filter(|it| !it.is_empty() && !it.starts_with('#'))
+                        .map(str::to_owned)
+                        .collect()
+                }
+            };
+            for text in texts {
+                let number = format!("invariant {}", invariants.len() + 1);
+                let read = Invariant::named(&text, &number);
+                invariants.push(read.map_err(|error| usage(format!("`{text}`, {error}")))?);
+            }
+        }
+        Ok(invariants)
     }
 
     /// The repair, or why there cannot be one like this.

@@ -1,9 +1,13 @@
 //! The report of a check, for people and for programs.
 
-use mutua_algorithms::NodeId;
-use mutua_checker::{Event, Report, Search, Stop, Task, Trail, Verdict, What, name_of};
+use mutua_algorithms::{Fields, NodeId};
+use mutua_checker::{
+    Event, INVARIANT_FORMS, Report, Search, Stop, Task, Trail, Verdict, What, name_of,
+};
 use mutua_lab::counterexample;
 use serde_json::{Value, json};
+
+use crate::words::counted;
 
 /// The report as one object.
 pub(crate) fn json(task: &Task, report: &Report, unreduced: Option<&Report>) -> Value {
@@ -28,6 +32,9 @@ pub(crate) fn json(task: &Task, report: &Report, unreduced: Option<&Report>) -> 
             "reached": goal.reached,
         })).collect::<Vec<_>>(),
     });
+    if let Some(settling) = &report.settling {
+        object["longest_settling"] = json!({ "steps": settling.steps, "flags": settling.flags });
+    }
     if let Some(unreduced) = unreduced {
         let states = unreduced.searches.first().map_or(0, |search| search.states);
         object["states_unreduced"] = states.into();
@@ -49,7 +56,7 @@ fn reductions(report: &Report) -> Vec<&str> {
 
 fn verdict_json(task: &Task, verdict: &Verdict) -> Value {
     let trail = verdict.trail.as_ref();
-    let explained = trail.map(|trail| explanation(task, verdict.name, trail));
+    let explained = trail.map(|trail| explanation(task, &verdict.name, trail));
     let explained = explained.filter(|text| !text.is_empty());
     json!({
         "name": verdict.name,
@@ -57,6 +64,9 @@ fn verdict_json(task: &Task, verdict: &Verdict) -> Value {
         "holds": verdict.holds,
         "steps": trail.map(|trail| trail.steps.len()),
         "counterexample": trail.map(sentences),
+        "states": trail.map(|trail| {
+            trail.steps.iter().map(|step| variables(&step.variables)).collect::<Vec<_>>()
+        }),
         "repeats_from": trail.and_then(|trail| trail.cycle),
         "explanation": explained.map(|text| text.trim().to_owned()),
     })
@@ -82,7 +92,12 @@ fn sentences(trail: &Trail) -> Vec<String> {
 }
 
 /// The report as text.
-pub(crate) fn text(task: &Task, report: &Report, unreduced: Option<&Report>) -> String {
+pub(crate) fn text(
+    task: &Task,
+    report: &Report,
+    unreduced: Option<&Report>,
+    states: bool,
+) -> String {
     let mut text = format!("{}; {}\n", task.words(), task.scope());
     for (index, search) in report.searches.iter().enumerate() {
         text += &search_text(search);
@@ -93,6 +108,11 @@ pub(crate) fn text(task: &Task, report: &Report, unreduced: Option<&Report>) -> 
     text.push('\n');
     for verdict in &report.verdicts {
         text += &verdict_text(verdict);
+    }
+    if let Some(settling) = &report.settling {
+        let flags: Vec<_> = settling.flags.iter().map(u32::to_string).collect();
+        let (steps, flags) = (counted(settling.steps as u64, "step"), flags.join(" "));
+        text += &format!("  {:<18}  {steps}, from flags {flags}\n", "longest settling");
     }
     let whole = report.searches.first().is_some_and(|search| search.stopped.is_none());
     let never = if whole { "never reached" } else { "not reached" };
@@ -109,8 +129,12 @@ pub(crate) fn text(task: &Task, report: &Report, unreduced: Option<&Report>) -> 
             // A fair cycle is not always the shortest one.
             let round = trail.cycle.is_some() && trail.flags.is_none();
             let how = if task.walks.is_some() || round { "A" } else { "A shortest" };
-            text += &format!("\n{how} counterexample to {}:\n{}", verdict.name, trail_text(trail));
-            text += &explanation(task, verdict.name, trail);
+            let run = trail_text(trail, states);
+            text += &format!("\n{how} counterexample to {}:\n{run}", verdict.name);
+            text += &match task.invariants.iter().find(|one| one.name() == verdict.name) {
+                Some(invariant) => format!("{}       false: {}\n", last(trail), invariant.text()),
+                None => explanation(task, &verdict.name, trail),
+            };
             shown.push(steps);
         }
     }
@@ -232,8 +256,55 @@ fn starving(trail: &Trail) -> Vec<NodeId> {
     waiting
 }
 
-fn trail_text(trail: &Trail) -> String {
+/// The language of invariants as one array.
+pub(crate) fn language_json() -> Value {
+    let form = |&(form, meaning): &(&str, &str)| json!({ "form": form, "meaning": meaning });
+    INVARIANT_FORMS.iter().map(form).collect()
+}
+
+/// The language of invariants.
+pub(crate) fn language() -> String {
+    let mut text = "\
+A formula is judged in every state that the search reaches; where it is false, the way there is
+shown. Names of variables and kinds of messages are those that `mutua replay` shows.
+
+"
+    .to_owned();
+    let width = INVARIANT_FORMS.iter().map(|(form, _)| form.len()).max().unwrap_or(0);
+    for (form, meaning) in INVARIANT_FORMS {
+        text += &format!("  {form:<width$}  {meaning}\n");
+    }
+    text + "
+Examples:
+
+  mutua check raymond --nodes 4 --invariant 'forall p: size(p.queue) <= size(neighbours(p)) + 1'
+  mutua check lamport --invariant 'size(messages()) = 0 -> forall p, q: p.queue = q.queue'
+  mutua check naimi-trehel --stated-invariants
+"
+}
+
+/// Every process at the end of a run.
+fn last(trail: &Trail) -> String {
+    let processes = trail.last.iter().enumerate();
+    processes.map(|(at, fields)| format!("       P{at}: {}\n", variables(fields))).collect()
+}
+
+/// Named values in a line.
+fn variables(fields: &Fields) -> String {
+    let shown = fields.iter().map(|(name, value)| match *name {
+        "phase" => value.render(&name_of),
+        name => format!("{name}={}", value.render(&name_of)),
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// The widest column of steps; the states of longer ones are not aligned.
+const STEP_WIDTH: usize = 60;
+
+fn trail_text(trail: &Trail, states: bool) -> String {
     let mut text = String::new();
+    let widths = trail.steps.iter().map(|step| step.sentence().chars().count());
+    let width = widths.max().unwrap_or(0).min(STEP_WIDTH);
     if let Some(flags) = &trail.flags {
         let flags: Vec<_> = flags.iter().map(u32::to_string).collect();
         text += &format!("       flags {}\n", flags.join(" "));
@@ -242,7 +313,14 @@ fn trail_text(trail: &Trail) -> String {
         if trail.cycle == Some(index) {
             text += "       from here on, forever:\n";
         }
-        text += &format!("  {:>3}  {}\n", index + 1, step.sentence());
+        let sentence = step.sentence();
+        if states {
+            let at = if step.variables.len() > 1 { name_of(step.at) + ": " } else { String::new() };
+            let state = variables(&step.variables);
+            text += &format!("  {:>3}  {sentence:<width$}  {at}{state}\n", index + 1);
+        } else {
+            text += &format!("  {:>3}  {sentence}\n", index + 1);
+        }
     }
     text
 }
@@ -261,6 +339,7 @@ mod tests {
             down: false,
             enters,
             elects: None,
+            variables: Vec::new(),
         };
         let (request, exit) = (|| What::Event(Event::Request), || What::Event(Event::Release));
         let steps = vec![
@@ -269,7 +348,7 @@ mod tests {
             step(1, exit(), false),
             step(1, request(), true),
         ];
-        let trail = Trail { steps, cycle: Some(2), flags: None };
+        let trail = Trail { steps, cycle: Some(2), last: Vec::new(), flags: None };
         assert_eq!(lasso(&trail, 2), "       steps 3 to 4 repeat: P0 waits for ever\n");
     }
 }

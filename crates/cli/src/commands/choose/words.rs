@@ -51,10 +51,10 @@ fn repaired() -> String {
     format!(
         "A crash is fatal if, without a repair, afterwards a process that is up waits for ever, or \
          two are in\nthe critical section. Lost is the time without entries around a crash that \
-         is repaired, beyond the\nusual one between two entries: the crash is reported after {} \
-         mean latencies, and the algorithm's own\nrepair is used where it suffices, else an \
-         election (bully) and a view change. Processes and times of\ncrashes are drawn, unless \
-         --crash gives them. The other figures are without crashes.\n\n",
+         is repaired, beyond that\naround the same moment without the crash: the crash is \
+         reported after {} mean latencies, and the\nalgorithm's own repair is used where it \
+         suffices, else an election (bully) and a view change.\nProcesses and times of crashes \
+         are drawn, unless --crash gives them. The other figures are without\ncrashes.\n\n",
         number(DETECTION)
     )
 }

@@ -25,25 +25,35 @@ pub(super) struct Arguments {
     /// Number of deposits per process, 1 to 1000.
     #[arg(long, default_value_t = 5)]
     deposits: u64,
+    /// Balance at the start.
+    #[arg(long, value_name = "AMOUNT", default_value_t = 0,
+          value_parser = clap::value_parser!(u64).range(..=MOST))]
+    initial: u64,
+    /// Amount of a deposit.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    amount: u64,
     /// Also draw both runs to this SVG file.
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
 }
 
+/// The greatest amount, so that no balance overflows.
+const MOST: u64 = 1_000_000_000_000;
+
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let Arguments { processes, deposits, picture } = arguments;
-    let (processes, deposits) = (*processes, *deposits);
+    let &Arguments { processes, deposits, initial, amount, ref picture } = arguments;
     if !(1..=16).contains(&processes) || !(1..=1000).contains(&deposits) {
         return Err(usage("--processes must be 1 to 16, and --deposits 1 to 1000"));
     }
-    let expected = processes as u64 * deposits * teller::AMOUNT;
+    let expected = processes as u64 * deposits * amount;
     let mut runs = Vec::new();
     for locked in [false, true] {
-        let (stays, balance) = play(processes, deposits, locked)?;
+        let (stays, balance) = play(arguments, locked)?;
         println!("{} the lock:", if locked { "with" } else { "without" });
         print!("{}", picture::draw(&stays, processes));
-        let run = Run { locked, stays, expected, balance };
-        println!("  paid in {expected}, balance {balance}, lost {}\n", run.lost());
+        let run = Run { locked, stays, initial, expected, balance };
+        let had = if initial > 0 { format!("had {initial}, ") } else { String::new() };
+        println!("  {had}paid in {expected}, balance {balance}, lost {}\n", run.lost());
         runs.push(run);
     }
     if let Some(file) = picture {
@@ -58,13 +68,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 struct Run {
     locked: bool,
     stays: Vec<Hold>,
+    initial: u64,
     expected: u64,
     balance: u64,
 }
 
 impl Run {
     fn lost(&self) -> u64 {
-        self.expected.saturating_sub(self.balance)
+        (self.initial + self.expected).saturating_sub(self.balance)
     }
 }
 
@@ -85,16 +96,18 @@ fn timeline(runs: &[Run], processes: usize) -> Timeline {
 }
 
 /// One run: the times of each process's reads and writes, and the final balance.
-fn play(processes: usize, deposits: u64, locked: bool) -> Result<(Vec<Hold>, u64)> {
+fn play(arguments: &Arguments, locked: bool) -> Result<(Vec<Hold>, u64)> {
+    let &Arguments { processes, deposits, initial, amount, .. } = arguments;
     let scratch = Scratch::new("bank")?;
     let account = scratch.path().join("account");
-    fs::write(&account, "0 0")?;
+    fs::write(&account, format!("{initial} 0"))?;
     let addresses = (0..processes).map(|_| free_address()).collect::<Result<Vec<_>>>()?;
     let start = |index: usize| -> Result<Child> {
         Command::new(std::env::current_exe()?)
             .arg(teller::ARGUMENT)
             .arg(scratch.path())
-            .args([index.to_string(), deposits.to_string(), locked.to_string()])
+            .args([index.to_string(), deposits.to_string(), amount.to_string()])
+            .arg(locked.to_string())
             .args(&addresses)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

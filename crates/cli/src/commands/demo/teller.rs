@@ -9,9 +9,6 @@ use mutua_node::{Config, MemberConfig, Node};
 /// The first argument of a teller process.
 pub(super) const ARGUMENT: &str = "__teller";
 
-/// The amount of a deposit.
-pub(super) const AMOUNT: u64 = 100;
-
 /// The time between the read and the write.
 const THINKING: Duration = Duration::from_millis(4);
 
@@ -34,11 +31,12 @@ pub(super) fn main(arguments: &[OsString]) -> ExitCode {
 }
 
 async fn work(words: &[String]) -> Result<()> {
-    let [_, directory, index, deposits, locked, addresses @ ..] = words else {
+    let [_, directory, index, deposits, amount, locked, addresses @ ..] = words else {
         bail!("{ARGUMENT} is internal to mutua")
     };
     let directory = Path::new(directory);
     let (index, deposits) = (index.parse()?, deposits.parse::<u64>()?);
+    let amount = amount.parse()?;
     let account = directory.join("account");
     let node = join(directory, index, addresses).await?;
     // All start together, in both runs.
@@ -46,9 +44,9 @@ async fn work(words: &[String]) -> Result<()> {
     for _ in 0..deposits {
         if locked == "true" {
             let guard = node.lock("account").acquire().await?;
-            deposit(&account, Some(guard.fencing_token().number())).await?;
+            deposit(&account, amount, Some(guard.fencing_token().number())).await?;
         } else {
-            deposit(&account, None).await?;
+            deposit(&account, amount, None).await?;
         }
     }
     tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
@@ -70,14 +68,14 @@ async fn join(directory: &Path, index: usize, addresses: &[String]) -> Result<No
 }
 
 /// Reads, thinks, writes. A fencing token is compared with that of the last writer.
-async fn deposit(account: &Path, token: Option<u64>) -> Result<()> {
+async fn deposit(account: &Path, amount: u64, token: Option<u64>) -> Result<()> {
     let from = mutua_client::now().nanos();
     let (balance, last) = read(account)?;
     tokio::time::sleep(THINKING).await;
     ensure!(token.is_none_or(|token| token > last), "a fencing token below {last} must not write");
     // A write to another file and a rename, so that no process reads a partial write.
     let new = account.with_extension(std::process::id().to_string());
-    fs::write(&new, format!("{} {}", balance + AMOUNT, token.unwrap_or(last)))?;
+    fs::write(&new, format!("{} {}", balance + amount, token.unwrap_or(last)))?;
     fs::rename(&new, account)?;
     println!("{from} {}", mutua_client::now().nanos());
     Ok(())

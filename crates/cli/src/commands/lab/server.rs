@@ -14,10 +14,13 @@ use axum::{
 use mutua_lab::reply::{MOST_BYTES, reply_json};
 use tokio::sync::Semaphore;
 
-use super::{assets, guard};
+use super::{
+    assets, guard,
+    live::{self, Live},
+};
 
 const TEXT: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 
 /// Queries that run at the same time; others wait.
 const AT_ONCE: usize = 2;
@@ -25,10 +28,12 @@ const AT_ONCE: usize = 2;
 /// The longest that a query waits for its turn and its reply.
 const LONGEST: Duration = Duration::from_secs(60);
 
-pub(super) fn router(port: u16) -> Router {
+pub(super) fn router(port: u16, live: Arc<Live>) -> Router {
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     Router::new()
         .route("/query", post(query).with_state(turns))
+        .route("/live", post(live::ask).with_state(Arc::clone(&live)))
+        .route("/live/revoke", post(live::revoke).with_state(live))
         .fallback(file)
         .layer(DefaultBodyLimit::max(MOST_BYTES + 1024))
         .layer(middleware::from_fn_with_state(port, guarded))
@@ -42,7 +47,7 @@ async fn guarded(State(port): State<u16>, request: Request, next: Next) -> Respo
     }
 }
 
-fn refused(status: StatusCode, why: &str) -> Response {
+pub(super) fn refused(status: StatusCode, why: &str) -> Response {
     (status, guard::headers(TEXT), format!("{why}\n")).into_response()
 }
 

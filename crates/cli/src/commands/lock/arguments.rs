@@ -86,25 +86,37 @@ pub(crate) struct Arguments {
     /// print the fencing token and return at once.
     #[arg(long, value_name = "N", conflicts_with_all = ["command", "shell"])]
     fd: Option<u32>,
-    /// Do not wait for the lock; wait at most one second for a node.
+    #[command(flatten)]
+    options: HoldOptions,
+    /// Also set ETCD_LOCK_KEY and ETCD_LOCK_REV, as etcdctl does.
+    #[arg(long)]
+    etcd_env: bool,
+    #[command(flatten)]
+    flock: Flock,
+}
+
+/// The options of a lock and of a leadership that is held while a command runs.
+#[derive(Debug, Args)]
+pub(crate) struct HoldOptions {
+    /// Do not wait; wait at most one second for a node.
     #[arg(short = 'n', long = "try", conflicts_with = "wait")]
     #[arg(visible_aliases = ["nonblock", "nb", "nonblocking"])]
     only_try: bool,
     /// Wait at most this long: 5, 0.5, 200ms, 30s, 5m; 0 does not wait.
     #[arg(short, long, visible_alias = "timeout", value_name = "TIME", value_parser = time)]
     wait: Option<Duration>,
-    /// Exit code if the lock is not acquired.
+    /// Exit code if the lock is not acquired, or the candidate not elected.
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::CONFLICT)]
     #[arg(value_parser = exit_code)]
     conflict_exit_code: u8,
-    /// Lease: the lock expires this long after the last renewal.
+    /// Lease: the lock, or the leadership, expires this long after the last renewal.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     ttl: Duration,
-    /// Time from the first signal to SIGKILL when the lock is lost [default: a quarter of the TTL,
+    /// Time from the first signal to SIGKILL when it is lost [default: a quarter of the TTL,
     /// at most 3s].
     #[arg(long, value_name = "TIME", value_parser = time)]
     grace: Option<Duration>,
-    /// Action when the lock is lost: term, kill, signal=NAME, exec=COMMAND or ignore. All but
+    /// Action when it is lost: term, kill, signal=NAME, exec=COMMAND or ignore. All but
     /// ignore end with SIGKILL.
     #[arg(long, value_name = "ACTION", default_value = "term")]
     on_lost: OnLost,
@@ -113,9 +125,6 @@ pub(crate) struct Arguments {
     /// Owner to show to other users [default: the user name].
     #[arg(long, value_name = "TEXT")]
     owner: Option<String>,
-    /// Also set ETCD_LOCK_KEY and ETCD_LOCK_REV, as etcdctl does.
-    #[arg(long)]
-    etcd_env: bool,
     /// Report events as JSON lines on standard error.
     #[arg(long)]
     json: bool,
@@ -128,8 +137,18 @@ pub(crate) struct Arguments {
     /// Report only errors.
     #[arg(short, long)]
     quiet: bool,
-    #[command(flatten)]
-    flock: Flock,
+}
+
+impl HoldOptions {
+    /// The selected node.
+    pub(crate) fn target(&self) -> Result<Target> {
+        self.node.find()
+    }
+
+    /// Whether output is JSON.
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
 }
 
 /// The shortest lease: etcd counts leases in whole seconds, and a command means the same with
@@ -140,8 +159,10 @@ const MAX_TTL: Duration = mutua_server::LONGEST_LEASE;
 
 /// The checked arguments.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub(super) name: String,
+    /// The value of a candidate.
+    pub(super) value: Option<String>,
     pub(super) command: Vec<OsString>,
     pub(super) fd: Option<u32>,
     pub(super) wait: Option<Duration>,
@@ -165,32 +186,49 @@ impl Plan {
         let (name, command) = name_and_command(arguments)?;
         check_name(&name)?;
         check_command(arguments, &name, &command)?;
-        let ttl = arguments.ttl;
+        let plan = Self::of(&arguments.options, name, command)?;
+        Ok(Self { fd: arguments.fd, etcd_env: arguments.etcd_env, ..plan })
+    }
+
+    /// The plan of a candidate with this value.
+    pub(crate) fn of_candidate(
+        options: &HoldOptions,
+        (name, value): (&str, &str),
+        command: Vec<OsString>,
+    ) -> Result<Self> {
+        check_name(name)?;
+        let plan = Self::of(options, name.to_owned(), command)?;
+        Ok(Self { value: Some(value.to_owned()), ..plan })
+    }
+
+    fn of(options: &HoldOptions, name: String, command: Vec<OsString>) -> Result<Self> {
+        let ttl = options.ttl;
         if !(MIN_TTL..=MAX_TTL).contains(&ttl) {
             return Err(usage(format!(
                 "--ttl must be at least {MIN_TTL:?} and at most {MAX_TTL:?}"
             )));
         }
-        let grace = arguments.grace.unwrap_or((ttl / 4).min(Duration::from_secs(3)));
+        let grace = options.grace.unwrap_or((ttl / 4).min(Duration::from_secs(3)));
         let margin = (ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
         check_grace(ttl, grace, margin)?;
         Ok(Self {
             name,
+            value: None,
             command,
-            fd: arguments.fd,
-            wait: if arguments.only_try { Some(Duration::ZERO) } else { arguments.wait },
-            conflict: arguments.conflict_exit_code,
+            fd: None,
+            wait: if options.only_try { Some(Duration::ZERO) } else { options.wait },
+            conflict: options.conflict_exit_code,
             ttl,
             grace,
             margin,
-            on_lost: arguments.on_lost.clone(),
-            target: arguments.node.find()?,
-            owner: arguments.owner.clone().unwrap_or_else(super::owner),
-            etcd_env: arguments.etcd_env,
-            json: arguments.json,
-            status_fd: arguments.status_fd,
-            verbose: arguments.verbose,
-            quiet: arguments.quiet,
+            on_lost: options.on_lost.clone(),
+            target: options.node.find()?,
+            owner: options.owner.clone().unwrap_or_else(super::owner),
+            etcd_env: false,
+            json: options.json,
+            status_fd: options.status_fd,
+            verbose: options.verbose,
+            quiet: options.quiet,
         })
     }
 
@@ -201,11 +239,15 @@ impl Plan {
     }
 }
 
+/// The number of words after `--`, which the parser does not report; `None` without a `--`.
+pub(crate) fn words_after_dashes() -> Option<usize> {
+    let words: Vec<_> = std::env::args_os().collect();
+    words.iter().position(|word| word == "--").map(|at| words.len() - at - 1)
+}
+
 /// The first word is the name, and the others are the command, unless --name gives the name.
 fn name_and_command(arguments: &Arguments) -> Result<(String, Vec<OsString>)> {
-    // The parser does not report which words came after `--`.
-    let words: Vec<_> = std::env::args_os().collect();
-    let after = words.iter().position(|word| word == "--").map(|at| words.len() - at - 1);
+    let after = words_after_dashes();
     let all: Vec<_> = arguments.name.iter().chain(&arguments.command).cloned().collect();
     let after_dashes = after == Some(all.len());
     let (name, command) = match (&arguments.named, all.split_first()) {

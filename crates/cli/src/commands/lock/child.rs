@@ -107,6 +107,10 @@ fn start(plan: &Plan, grant: &Grant) -> Result<(Child, UnixStream)> {
         // An enclosing lock may have set it.
         None => command.env_remove("LOCK_CLUSTER"),
     };
+    match &plan.value {
+        Some(value) => command.env("LOCK_VALUE", value),
+        None => command.env_remove("LOCK_VALUE"),
+    };
     let (held, names) = nested::environment(plan, grant.fence);
     command.env(held, names);
     if plan.etcd_env {
@@ -256,7 +260,7 @@ impl Running<'_> {
         if !self.session_over && leave(&mut self.hold).await {
             self.report.released();
         } else if !self.lost {
-            self.report.write("the lock could not be released; it is free when its lease expires");
+            self.report.not_released();
         }
         // Even with --on-lost ignore: the command's own code would mean that the lock was held.
         if self.lost {

@@ -29,7 +29,9 @@ pub(super) struct Flock {
 impl Flock {
     pub(super) fn check(&self) -> Result<()> {
         if self.shared {
-            return Err(usage("-s (--shared) is not supported: every lock is exclusive"));
+            return Err(usage(
+                "-s (--shared) is not supported: shared locks are planned, every lock is exclusive",
+            ));
         }
         if self.unlock {
             return Err(usage(

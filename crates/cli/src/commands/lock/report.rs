@@ -26,6 +26,8 @@ use crate::{
 /// Writes events to standard error, and as JSON to the status descriptor.
 pub(super) struct Report {
     name: String,
+    /// The value of a candidate.
+    value: Option<String>,
     scope: Scope,
     status: Option<File>,
     json: bool,
@@ -42,6 +44,7 @@ impl Report {
         let status = plan.status_fd.map(open).transpose()?;
         Ok(Self {
             name: plan.name.clone(),
+            value: plan.value.clone(),
             scope: Scope::default(),
             status,
             json: plan.json,
@@ -100,14 +103,16 @@ impl Report {
         let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         self.event(json!({
             "event": "acquired", "name": self.name, "fencing_token": fencing_token_json(fence),
-            "waited_ms": waited,
+            "waited_ms": waited, "value": self.value,
             "scope": self.scope.word(), "cluster": self.scope.cluster(),
         }));
         if (self.verbose || self.suspended) && !self.json {
             let (name, waited, scope) = (&self.name, ago(waited), &self.scope);
-            self.write(&format!(
-                "{name} acquired after {waited}, fencing token {fence}, scope {scope}"
-            ));
+            let done = match self.value {
+                Some(_) => format!("elected leader of {name}"),
+                None => format!("{name} acquired"),
+            };
+            self.write(&format!("{done} after {waited}, fencing token {fence}, scope {scope}"));
         }
     }
 
@@ -128,13 +133,21 @@ impl Report {
             (Some(held), v1::Reason::Busy) => held,
             (Some(held), _) => format!("{}; {held}", refused.text),
         };
-        self.write(&format!("{} not acquired: {why}", self.name));
+        let not = match self.value {
+            Some(_) => format!("not elected leader of {}", self.name),
+            None => format!("{} not acquired", self.name),
+        };
+        self.write(&format!("{not}: {why}"));
     }
 
     pub(super) fn lost(&mut self, name: &str, why: &str) {
         self.event(json!({ "event": "lost", "name": name, "reason": why }));
         if !self.json {
-            self.write(&format!("{name} is lost: {why}"));
+            let what = match self.value {
+                Some(_) => format!("the leadership of {name}"),
+                None => name.to_owned(),
+            };
+            self.write(&format!("{what} is lost: {why}"));
         }
     }
 
@@ -145,8 +158,16 @@ impl Report {
     pub(super) fn released(&mut self) {
         self.event(json!({ "event": "released", "name": self.name }));
         if self.verbose && !self.json {
-            self.write(&format!("{} released", self.name));
+            self.write(&match self.value {
+                Some(_) => format!("resigned as leader of {}", self.name),
+                None => format!("{} released", self.name),
+            });
         }
+    }
+
+    pub(super) fn not_released(&self) {
+        let what = if self.value.is_some() { "leadership" } else { "lock" };
+        self.write(&format!("the {what} could not be released; it is free when its lease expires"));
     }
 
     pub(super) fn note(&mut self, text: &str) {

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 /// Prints one row per lock.
 pub(super) fn print_table(locks: &[v1::Lock], scope: &Scope) {
+    if locks.is_empty() {
+        return println!("no locks in use in scope {}", plain(&scope.to_string()));
+    }
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_header([
@@ -38,10 +41,15 @@ pub(super) fn text(lock: &v1::Lock) -> String {
     let name = plain(&name(lock));
     let mut lines = vec![match &lock.holder {
         Some(holder) => format!(
-            "{name}: held by {} for {}, fencing token {}",
+            "{name}: held by {} for {}, fencing token {}{}",
             holder_text(holder),
             ago(holder.for_ms),
-            holder.fencing_token
+            holder.fencing_token,
+            holder
+                .value
+                .as_ref()
+                .map(|value| format!(", leader {}", plain(&shown(value))))
+                .unwrap_or_default(),
         ),
         None => format!("{name}: {}", no_holder(lock, "not held")),
     }];
@@ -105,10 +113,14 @@ fn client(entry: &v1::Entry) -> String {
     plain(&words)
 }
 
-/// A lock's name as it was given; escaped if it is not UTF-8, which only programs can give.
 fn name(lock: &v1::Lock) -> String {
-    let escaped = |_| lock.name.escape_ascii().to_string();
-    std::str::from_utf8(&lock.name).map(str::to_owned).unwrap_or_else(escaped)
+    shown(&lock.name)
+}
+
+/// A name or a value as it was given; escaped if it is not UTF-8, which only programs can give.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    let escaped = |_| bytes.escape_ascii().to_string();
+    std::str::from_utf8(bytes).map(str::to_owned).unwrap_or_else(escaped)
 }
 
 /// Text of other users on one line, without anything that a terminal would interpret.
@@ -138,7 +150,7 @@ pub(crate) fn ago(millis: u64) -> String {
 }
 
 /// A lock as JSON.
-pub(super) fn as_json(lock: &v1::Lock, scope: &Scope) -> Value {
+pub(crate) fn as_json(lock: &v1::Lock, scope: &Scope) -> Value {
     json!({
         "name": name(lock),
         "holder": lock.holder.as_ref().map(entry_json),
@@ -168,6 +180,7 @@ pub(crate) fn entry_json(entry: &v1::Entry) -> Value {
         "for_ms": entry.for_ms,
         "fencing_token": (entry.fencing_token > 0).then(|| fencing_token_json(entry.fencing_token)),
         "node": entry.node,
+        "value": entry.value.as_deref().map(shown),
     })
 }
 

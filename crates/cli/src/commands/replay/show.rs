@@ -134,7 +134,12 @@ fn summary(played: &Played) -> String {
     let failures = played.failures();
     let held = played.moments.iter().filter(|moment| moment.outcome == Outcome::Held).count();
     if failures.is_empty() {
-        return text + &format!("all {held} expectations hold\n");
+        return text
+            + &match held {
+                0 => "the script has no expectations\n".to_owned(),
+                1 => "its expectation holds\n".to_owned(),
+                held => format!("all {held} expectations hold\n"),
+            };
     }
     for failure in &failures {
         text += &format!("FAILED: {failure}\n");

@@ -21,6 +21,7 @@ pub(super) fn merged(reports: &[Report]) -> Report {
     merged.settling_events = reports.iter().filter_map(|report| report.settling_events).max();
     merged.messages_per_entry = mean_of(|report| Some(report.messages_per_entry));
     merged.multicasts_per_entry = mean_of(|report| Some(report.multicasts_per_entry));
+    merged.messages_at_exits = mean_of(|report| Some(report.messages_at_exits));
     merged.far_messages_per_entry = mean_of(|report| Some(report.far_messages_per_entry));
     merged.bytes_per_entry = mean_of(|report| Some(report.bytes_per_entry));
     merged.client_delay = mean(|report| report.client_delay);

@@ -61,6 +61,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
         detector: arguments.detector.unwrap_or(usual),
         transmission: None,
         handling: None,
+        gap_at: None,
     };
     let recording = Recording::new(arguments, replay::title(), None)?;
     let report = match &recording {

@@ -38,6 +38,12 @@ pub(super) fn summary(
     notes(&mut text, plan, outcome, &merged, precision);
     let kinds = merged.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count:.3}"));
     line(&mut text, "messages", &kinds.collect::<Vec<_>>().join(", "));
+    if merged.entries > 0 {
+        let (exit, all) = (merged.messages_at_exits, merged.messages_per_entry);
+        let split = format!("{:.3} to enter, {exit:.3} sent at exits", all - exit);
+        line(&mut text, "", &split);
+        structure_figures(&mut text, about, plan, &merged);
+    }
     if plan.app_messages.is_some() {
         line(&mut text, "application", &format!("{} messages", merged.app_messages));
     }
@@ -60,6 +66,44 @@ pub(super) fn summary(
     );
     line(&mut text, "events", &events);
     text
+}
+
+/// The figure that the structure is used for: c in c sqrt(N) of quorums, the longest wait on a
+/// ring.
+fn structure_figures(text: &mut String, about: &About, plan: &Plan, merged: &Report) {
+    let nodes = f64::from(plan.setup.nodes);
+    match about.structure {
+        Structure::Quorums => {
+            let c = merged.messages_per_entry / nodes.sqrt();
+            line(text, "c sqrt(N)", &format!("c = {c:.3} messages per entry / sqrt(N)"));
+        }
+        Structure::Ring => {
+            let (Some(longest), Some(waited)) = (longest_wait(plan), merged.waiting_time) else {
+                return;
+            };
+            let words = format!(
+                "{:.3} T measured; at most N T + (N-1) E = {longest:.3} T, if all enter before it",
+                waited.max
+            );
+            line(text, "longest wait", &words);
+        }
+        Structure::Complete | Structure::Tree | Structure::Sets => {}
+    }
+}
+
+/// The longest wait on a ring, in latencies: the token has just gone by, and every other process
+/// enters before it is back. None where times vary or the idle token is slowed down.
+fn longest_wait(plan: &Plan) -> Option<f64> {
+    let network = &plan.network;
+    let Latency::Everywhere(Distribution::Constant(latency)) = network.latency else { return None };
+    let Distribution::Constant(hold) = plan.workload.hold else { return None };
+    let faultless = network.loss == 0.0
+        && network.duplication == 0.0
+        && network.partitions.is_empty()
+        && network.outages.is_empty();
+    let nodes = f64::from(plan.setup.nodes);
+    let fits = faultless && network.pace == 0 && latency > 0;
+    fits.then(|| nodes + (nodes - 1.0) * hold as f64 / latency as f64)
 }
 
 /// How far the figures can be relied on.
@@ -333,4 +377,23 @@ fn checks(about: &About, plan: &Plan, merged: &Report) -> String {
         count => format!("; {} ignored as invalid", counted(count, "message")),
     };
     format!("{state}; {ordering} ({claimed}){nonsense}")
+}
+
+#[cfg(test)]
+mod tests {
+    use mutua_algorithms::Setup;
+    use mutua_simulator::Workload;
+
+    use super::*;
+
+    #[test]
+    fn the_longest_wait_on_a_ring_is_known_where_times_are_constant() {
+        let plan = |hold| {
+            let network = Network::new(Distribution::Constant(1_000_000));
+            Plan::new(Setup::new(10), network, Workload::saturated(hold), 10)
+        };
+        assert_eq!(longest_wait(&plan(Distribution::Constant(2_000_000))), Some(28.0));
+        let varying = Distribution::Uniform { low: 1, high: 5 };
+        assert_eq!(longest_wait(&plan(varying)), None);
+    }
 }

@@ -13,12 +13,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a node reported at one moment.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     pub(super) at: Instant,
-    pub(super) status: v1::StatusResponse,
+    pub(crate) status: v1::StatusResponse,
     /// Most waiters first.
-    pub(super) locks: Vec<v1::Lock>,
-    pub(super) unanswered: Vec<String>,
+    pub(crate) locks: Vec<v1::Lock>,
+    pub(crate) unanswered: Vec<String>,
 }
 
 /// What happened between two readings, each second.
@@ -30,7 +30,7 @@ pub(super) struct Rates {
 
 impl Sample {
     /// Reads the node that commands use, or that was given.
-    pub(super) async fn take(target: &Target, prefix: &str) -> Result<Self> {
+    pub(crate) async fn take(target: &Target, prefix: &str) -> Result<Self> {
         let (channel, about) = target.query(PATIENCE).await?;
         if about.kind == mutua_client::Kind::Etcd {
             return Err(failed(tonic::Status::unimplemented("")));
