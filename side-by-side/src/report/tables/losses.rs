@@ -65,8 +65,8 @@ pub(in super::super) fn losses(summary: &Summary) -> Vec<String> {
         }
     }
     list.push(
-        "Durability and survival: etcd and ZooKeeper keep a lock through crashes of a minority of \
-         nodes and through restarts. Mutua waits until a crashed member has restarted."
+        "Durability: etcd and ZooKeeper keep locks on disk, through a crash of all nodes. Mutua's \
+         nodes keep them in memory: after a crash of all, grants wait until leases have expired."
             .to_owned(),
     );
     list
