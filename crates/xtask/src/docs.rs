@@ -117,6 +117,10 @@ fn block(name: &str, root: &Path, mutua: &dyn Fn(&[&str]) -> Result<String>) -> 
         "script-language" => {
             script_language(&serde_json::from_str(&mutua(&["replay", "--language", "--json"])?)?)
         }
+        "invariant-language" => {
+            let forms = serde_json::from_str(&mutua(&["check", "--language", "--json"])?)?;
+            invariant_language(&forms)
+        }
         "check-all-summary" => summary(&report()?)?,
         "repairs-table" => {
             let file = root.join("docs/repairs.csv");
@@ -155,7 +159,7 @@ fn repairs(csv: &str) -> Result<String> {
         let messages = election.parse::<u64>()? + repair.parse::<u64>()?;
         let time: f64 = time.parse()?;
         let head = [format!("`{name}`"), (*kind).to_owned()];
-        let cell = format!("{messages}, {time} T");
+        let cell = format!("{messages}, {} T", (100.0 * time).round() / 100.0);
         match rows.iter_mut().find(|row| row[..2] == head) {
             Some(row) => row.push(cell),
             None => rows.push(head.into_iter().chain([cell]).collect()),
@@ -196,6 +200,15 @@ fn script_language(sections: &Value) -> String {
         text.push('\n');
     }
     text
+}
+
+fn invariant_language(forms: &Value) -> String {
+    let forms = forms.as_array().map_or(&[][..], Vec::as_slice);
+    let row = |form: &Value| {
+        vec![format!("`{}`", field(form, "form")), field(form, "meaning").to_owned()]
+    };
+    let rows: Vec<_> = forms.iter().map(row).collect();
+    table(&["form", "meaning"], &["---", "---"], &rows)
 }
 
 fn config_keys(keys: &Value) -> String {
@@ -298,6 +311,15 @@ fn page(about: &Value) -> String {
     );
     page += &format!("\n{}", wrapped("", &claims));
     page += &variants(list(about, "options"));
+    let stated = list(about, "invariants");
+    if !stated.is_empty() {
+        page += "\nInvariants, judged by `mutua check --stated-invariants`:\n\n";
+        for one in stated {
+            let (name, formula) = (field(one, "name"), field(one, "formula"));
+            let item = format!("{name}: {}. `{formula}`", field(one, "meaning"));
+            page += &wrapped("- ", &item);
+        }
+    }
     let failures = list(about, "known_failures");
     if !failures.is_empty() {
         page += &format!("\nKnown failures:\n\n{}", bullets(failures));

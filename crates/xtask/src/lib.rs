@@ -10,6 +10,7 @@ pub mod site;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use prost::Message;
 
 /// The files that code is generated from.
 const PROTOS: [&str; 6] = [
@@ -40,6 +41,14 @@ pub fn generate(client: &Path, out: &Path) -> Result<()> {
     let files = protox::compile(PROTOS, [client.join("proto")])
         .context("the .proto files do not compile")?;
     std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
+    let mut described = files.clone();
+    for file in &mut described.file {
+        // Comments.
+        file.source_code_info = None;
+    }
+    let path = out.join("descriptors.bin");
+    std::fs::write(&path, described.encode_to_vec())
+        .with_context(|| format!("cannot write {}", path.display()))?;
     tonic_prost_build::configure()
         .out_dir(out)
         .build_transport(false)

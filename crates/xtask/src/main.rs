@@ -20,8 +20,9 @@ const USAGE: &str = "usage: cargo xtask generate|docs|screenshots|site [--quick]
   site      Build the lab as a static site, by default in target/site; --quick leaves out the
             optimization of its module
   screenshots
-            Take the pictures of the lab in docs/pictures, with node and chromium, after
-            web/tests/run has installed what it needs
+            Take the pictures of the lab in docs/pictures, and its opening scene at 0, 5 and 12 s in
+            target/screenshots, with node and chromium, after web/tests/run has installed what it
+            needs
   campaign  Run simulated faults on whole nodes until each algorithm has had N (1000000), and append
             one line for each slice to docs/campaigns/simulated.txt; it goes on where the file ends.
             --real does it with real processes (docs/campaigns/real.txt), as root; --sum adds the
@@ -86,6 +87,7 @@ fn write_screenshots() -> Result<ExitCode> {
     let status = Command::new("node")
         .arg(xtask::root().join("web/tests/screenshots.mjs"))
         .arg(xtask::root().join("docs/pictures"))
+        .arg(xtask::root().join("target/screenshots"))
         .status()
         .context("cannot run node")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

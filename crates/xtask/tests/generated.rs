@@ -15,12 +15,12 @@ fn the_committed_code_is_what_regeneration_gives() {
     }
 }
 
-fn files(directory: &Path) -> BTreeMap<String, String> {
+fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(directory).expect("the directory is there");
     let read = |entry: std::io::Result<std::fs::DirEntry>| {
         let path = entry.expect("an entry").path();
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        (name, std::fs::read_to_string(&path).expect("text"))
+        (name, std::fs::read(&path).expect("a file"))
     };
     entries.map(read).collect()
 }
