@@ -23,8 +23,11 @@ use crate::{
 /// The endpoints of other nodes are asked for again after this long.
 const ENDPOINTS_AGAIN: Duration = Duration::from_secs(5);
 
+/// How long a client that opens a session waits for them. They are nearly always known.
+const ENDPOINTS_SOON: Duration = Duration::from_millis(300);
+
 /// Where a node serves clients.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Endpoints {
     host: String,
     anywhere: Vec<String>,
@@ -357,20 +360,29 @@ impl Service {
             let due = |asked: Moment| now.since(asked) >= ENDPOINTS_AGAIN;
             let fresh = core.endpoints.asked.is_some_and(|asked| !due(asked));
             let fresh = fresh && !core.endpoints.known.is_empty();
-            core.endpoints.asked = if fresh { core.endpoints.asked } else { Some(now) };
             fresh.then(|| core.endpoints.known.clone())
         });
-        if let Some(known) = fresh {
-            return known;
+        match fresh {
+            Some(known) => known,
+            None => self.ask_endpoints().await,
         }
+    }
+
+    /// Asks the other nodes where they serve clients. A node that does not answer now counts as it
+    /// answered last, as long as it is a member.
+    async fn ask_endpoints(self: &Arc<Self>) -> Vec<(String, Endpoints)> {
         let replies = self.query_all(Query::Endpoints(v1::EndpointsRequest {})).await;
-        self.call(|core, _| {
+        let is_member = |node: &str| self.handle.member_number(node).is_some();
+        self.call(|core, now| {
+            core.endpoints.asked = Some(now);
+            core.endpoints.known.retain(|(node, _)| is_member(node));
             for (node, reply) in replies {
                 let Some(Reply::Endpoints(reply)) = reply else { continue };
                 let v1::EndpointsResponse { host, anywhere, on_host } = reply;
                 core.endpoints.known.retain(|(known, _)| *known != node);
                 core.endpoints.known.push((node, Endpoints { host, anywhere, on_host }));
             }
+            core.endpoints.known.sort_by(|(one, _), (other, _)| one.cmp(other));
             core.endpoints.known.clone()
         })
     }
@@ -394,20 +406,50 @@ impl Service {
         of.map(|(_, endpoints)| endpoints.for_host(host)).unwrap_or_default()
     }
 
-    /// Sends a client the endpoints of the other nodes.
-    pub(crate) fn send_peers(self: &Arc<Self>, session: SessionId, host: String) {
-        if !self.handle.is_replicated() {
-            return;
+    /// The endpoints of the other nodes for a client on this host. A client gets them before its
+    /// first grant, or it would have nowhere to go if this node crashed behind the grant. Nodes that
+    /// do not answer soon are sent later, by [`follow_peers`](Self::follow_peers).
+    pub(crate) async fn peers_for(self: &Arc<Self>, host: &str) -> Option<v1::Peers> {
+        if self.is_alone() {
+            return None;
         }
-        let service = Arc::clone(self);
-        tokio::spawn(async move {
-            let known = service.peer_endpoints().await;
-            let endpoints: Vec<_> =
-                known.iter().flat_map(|(_, endpoints)| endpoints.for_host(&host)).collect();
-            let reply = v1::session_reply::Reply::Peers(v1::Peers { endpoints });
-            service.call(|core, _| core.send(session, reply));
-        });
+        let known = tokio::time::timeout(ENDPOINTS_SOON, self.peer_endpoints()).await;
+        let known = known.unwrap_or_else(|_| self.lock().endpoints.known.clone());
+        Some(peers(&known, host))
     }
+
+    /// Sends the connected clients the endpoints of the other nodes when these have changed: members
+    /// join, and others were not up yet. Does not return while the node runs.
+    pub(crate) async fn follow_peers(self: Arc<Self>) {
+        let mut sent = Vec::new();
+        while self.handle.is_replicated() {
+            tokio::time::sleep(ENDPOINTS_AGAIN).await;
+            if self.lock().clients.is_empty() {
+                continue;
+            }
+            let known = self.ask_endpoints().await;
+            if known != sent {
+                self.call(|core, _| core.send_peers(&known));
+                sent = known;
+            }
+        }
+    }
+}
+
+impl Core {
+    fn send_peers(&mut self, known: &[(String, Endpoints)]) {
+        let sessions: Vec<SessionId> = self.clients.keys().copied().collect();
+        for session in sessions {
+            let client = self.leases.client_of(session);
+            let peers = peers(known, client.map_or("", |client| client.host.as_str()));
+            self.send(session, v1::session_reply::Reply::Peers(peers));
+        }
+    }
+}
+
+fn peers(known: &[(String, Endpoints)], host: &str) -> v1::Peers {
+    let endpoints = known.iter().flat_map(|(_, endpoints)| endpoints.for_host(host)).collect();
+    v1::Peers { endpoints }
 }
 
 /// The answer to an `Open` of a session that this node does not serve.

@@ -191,6 +191,7 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     let mut tasks = JoinSet::new();
     tasks.spawn(Arc::clone(&service).keep_time());
     tasks.spawn(Arc::clone(&service).follow_holds(reports));
+    tasks.spawn(Arc::clone(&service).follow_peers());
     tasks.spawn(reload::on_hangup(Arc::clone(&service)));
     serve_local(&mut tasks, &service, name);
     if options.idle.is_none() {

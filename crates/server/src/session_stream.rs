@@ -70,10 +70,14 @@ pub(super) async fn run(
         None => {}
         Some(answer) => return replies.send(answer.map(Reply::Moved)),
     }
+    let host = open.client.as_ref().map(|client| client.host.as_str()).unwrap_or_default();
+    let peers = service.peers_for(host).await;
     let supervised = open.supervised;
     // Opened while the process runs: later its number may be another's.
     let process = caller.process().and_then(open_process);
-    let Some(mut attached) = Attached::begin(service, caller, open, replies) else { return };
+    let Some(mut attached) = Attached::begin(service, caller, (open, peers), replies) else {
+        return;
+    };
     attached.read(requests).await;
     let Attached { service, session, number, .. } = attached;
     let last = service.call(|core, now| {
@@ -122,12 +126,11 @@ impl Attached {
     fn begin(
         service: Arc<Service>,
         caller: Caller,
-        open: v1::Open,
+        (open, peers): (v1::Open, Option<v1::Peers>),
         replies: Replies,
     ) -> Option<Self> {
         let own = Arc::clone(&service);
         let by = caller.clone();
-        let host = open.client.as_ref().map(|client| client.host.clone()).unwrap_or_default();
         let begun = service.call(move |core, now| {
             if !own.may_resume(core, &by, SessionId(open.session)) {
                 let text = "the session is another client's";
@@ -167,11 +170,13 @@ impl Attached {
             core.streams += 1;
             let number = core.streams;
             replies.send(Ok(Reply::Opened(opened)));
+            if let Some(peers) = peers {
+                replies.send(Ok(Reply::Peers(peers)));
+            }
             core.clients.entry(session).or_default().push(Connected { replies, number });
             Some((session, number))
         });
         let (session, number) = begun?;
-        service.send_peers(session, host);
         let (waits, sent) = (Vec::new(), Vec::new());
         Some(Self { service, caller, session, number, waits, sent, read_before: false })
     }

@@ -288,18 +288,11 @@ async fn the_rules_of_the_configuration_apply() {
 cluster = "c"
 node = "a"
 members = [{ name = "a", address = "localhost:1" }]
-[[access]]
-clients = "*"
-names = "open"
-allow = ["acquire", "list"]
-[[access]]
-clients = "*"
-names = "x"
-allow = "list"
-[[access]]
-clients = "*"
-names = "x/cafe"
-allow = "acquire"
+access = [
+  { clients = "*", names = "open", allow = ["acquire", "list"] },
+  { clients = "*", names = "x", allow = "list" },
+  { clients = "*", names = "x/cafe", allow = "acquire" },
+]
 "#;
     let rules = Config::parse(rules, "rules").expect("valid").access;
     let gateway = Gateway::start_with(rules).await;
