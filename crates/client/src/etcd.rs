@@ -43,7 +43,10 @@ pub(super) async fn run(
     };
     let ttl = Duration::from_secs(granted.ttl.unsigned_abs());
     let (version, scope) = ("etcd".to_owned(), Scope::Etcd);
-    send(&report, Event::Opened { session: granted.id, version, scope });
+    send(
+        &report,
+        Event::Opened { session: granted.id, version, scope, ttl, suspended_for: Duration::ZERO },
+    );
     let mut keep_alive = KeepAlive { valid_until: begun.after(ttl), ttl, id: granted.id };
     let key = tokio::select! {
         result = acquire(channel.clone(), &request, granted.id, begun, &report) => result,

@@ -118,6 +118,11 @@ pub enum Event {
         version: String,
         /// The clients that its locks exclude.
         scope: Scope,
+        /// Its lease, which may be shorter than the one that was asked for.
+        ttl: Duration,
+        /// For so long nothing is granted: the node did not stop cleanly, and waits for the clients
+        /// of its last process.
+        suspended_for: Duration,
     },
     /// The request waits.
     Waiting(v1::Waiting),

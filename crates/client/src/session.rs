@@ -25,6 +25,9 @@ const SILENCE: Duration = Duration::from_millis(1500);
 /// on its wait reaches that limit first.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 
+/// The number in [`Session::sent`] of the request that closes the session.
+const CLOSE: u64 = u64::MAX;
+
 /// The state of one session at its client.
 pub struct Session {
     request: HoldRequest,
@@ -173,8 +176,7 @@ impl Session {
             self.replied_at = now;
         }
         if self.releasing {
-            self.report(Event::Released);
-            return Next::Done;
+            return self.release_elsewhere(now);
         }
         if self.has_expired(now) {
             self.lose(format!("the lease expired: {why}"));
@@ -188,6 +190,16 @@ impl Session {
         }
         self.note_if_silent(now, &why);
         Next::Reconnect
+    }
+
+    /// The node is lost before it has confirmed the release. It may not have received it, so the
+    /// lock is released where it is served next, or else is free when the lease expires.
+    fn release_elsewhere(&mut self, now: Moment) -> Next {
+        if self.fencing_token.is_some() && now < self.valid_until {
+            return Next::Reconnect;
+        }
+        self.report(Event::Released);
+        Next::Done
     }
 
     fn open(&self) -> v1::Open {
@@ -219,10 +231,12 @@ impl Session {
 /// The caller's release, and time.
 impl Session {
     /// Releases the lock, or cancels the wait.
-    pub fn release(&mut self) -> Option<Next> {
+    pub fn release(&mut self, now: Moment) -> Option<Next> {
         self.releasing = true;
         if self.attached {
             self.send(Request::Close(v1::Close {}));
+            // A reply is due, as to a renewal.
+            self.sent.push((CLOSE, now));
             return None;
         }
         if self.fencing_token.is_some() {
@@ -235,10 +249,7 @@ impl Session {
 
     /// When to call [`tick`](Self::tick) at the latest.
     pub fn wake_at(&self) -> Moment {
-        let mut at = self.give_up_at();
-        if !self.releasing {
-            at = at.min(self.held_until());
-        }
+        let mut at = self.give_up_at().min(self.held_until());
         if self.attached {
             at = at.min(self.renew_at).min(self.leave_at());
         }
@@ -250,7 +261,11 @@ impl Session {
 
     /// Time has passed.
     pub fn tick(&mut self, now: Moment) -> Option<Next> {
-        if self.has_expired(now) && !self.releasing {
+        if self.has_expired(now) {
+            if self.releasing {
+                self.report(Event::Released);
+                return Some(Next::Done);
+            }
             if !self.attached {
                 return Some(self.broken(now, "the node does not answer".to_owned()));
             }
@@ -292,7 +307,7 @@ impl Session {
     /// position.
     fn leave_at(&self) -> Moment {
         let patience = if self.fencing_token.is_some() { SILENCE } else { SILENCE * 2 };
-        match self.members.is_empty() || self.releasing {
+        match self.members.is_empty() {
             true => Moment::NEVER,
             false => self.silent_since().after(patience),
         }
@@ -368,7 +383,9 @@ impl Session {
             self.request.ttl = self.ttl;
         }
         let scope = Scope::new(opened.scope(), opened.cluster);
-        self.report(Event::Opened { session: self.id, version: opened.version, scope });
+        let (session, version, ttl) = (self.id, opened.version, self.ttl);
+        let suspended_for = Duration::from_millis(opened.quarantine_ms);
+        self.report(Event::Opened { session, version, scope, ttl, suspended_for });
         if opened.quarantine_ms > 0 && self.fencing_token.is_none() {
             self.report(Event::Note(format!(
                 "the node did not stop cleanly; grants are suspended for {} ms",

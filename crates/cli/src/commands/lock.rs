@@ -63,6 +63,8 @@ struct Grant {
     session: i64,
     good_until: Moment,
     scope: Scope,
+    /// The lease that the node has granted.
+    ttl: Duration,
 }
 
 async fn work(plan: Plan, mut report: Report, descriptor: Option<Descriptor>) -> Result<ExitCode> {
@@ -125,8 +127,8 @@ async fn wait(
     // The node itself ends the wait, if it answers.
     let mut limit = plan.wait.map(|wait| wait.max(ANSWER));
     let (scope, good_until) = (Scope::default(), Moment::ZERO);
-    let mut grant = Grant { fence: 0, session: 0, good_until, scope };
-    let mut suspended = String::new();
+    let mut grant = Grant { fence: 0, session: 0, good_until, scope, ttl: plan.ttl };
+    let mut suspended = Suspended::default();
     loop {
         let event = tokio::select! {
             biased;
@@ -138,16 +140,17 @@ async fn wait(
             () = over(begun, limit) => return Err(give_up(hold, limit).await),
         };
         match event {
-            Some(Event::Opened { session, version, scope }) => {
+            Some(Event::Opened { session, version, scope, ttl, suspended_for }) => {
                 limit = plan.wait.map(|wait| wait.saturating_add(ANSWER));
-                grant.session = session;
+                (grant.session, grant.ttl) = (session, ttl);
+                suspended.until = mutua_client::now().after(suspended_for);
                 report.version(&version);
                 report.scope(&scope);
                 grant.scope = scope;
             }
             Some(Event::ValidUntil(until)) => grant.good_until = until,
             Some(Event::Waiting(waiting)) => {
-                suspended.clone_from(&waiting.suspended);
+                suspended.reported = !waiting.suspended.is_empty();
                 report.waiting(&waiting);
             }
             Some(Event::Granted { fencing_token, waited }) => {
@@ -158,7 +161,7 @@ async fn wait(
             Some(Event::Refused(refused)) => {
                 report.refused(&refused);
                 leave(hold).await;
-                return Ok(Err(refusal(plan, &refused, &suspended)));
+                return Ok(Err(refusal(plan, &refused, suspended)));
             }
             Some(Event::Note(text)) => report.note(&text),
             Some(Event::Lost(text) | Event::Unreachable(text)) => {
@@ -190,10 +193,19 @@ async fn give_up(hold: &mut Hold, limit: Option<Duration>) -> anyhow::Error {
     ))
 }
 
-fn refusal(plan: &Plan, refused: &v1::Refused, suspended: &str) -> ExitCode {
+/// Whether the node grants nothing, as it last reported.
+#[derive(Clone, Copy, Debug, Default)]
+struct Suspended {
+    reported: bool,
+    /// It waits until then for the clients of its last process.
+    until: Moment,
+}
+
+fn refusal(plan: &Plan, refused: &v1::Refused, suspended: Suspended) -> ExitCode {
+    // While grants are suspended, no other client is the reason, unless it is known.
+    let is_suspended = suspended.reported || mutua_client::now() < suspended.until;
     match refused.reason() {
-        // While grants were suspended, no other client was the reason.
-        v1::Reason::Busy | v1::Reason::Timeout if suspended.is_empty() => {
+        v1::Reason::Busy | v1::Reason::Timeout if refused.holder.is_some() || !is_suspended => {
             ExitCode::from(plan.conflict)
         }
         v1::Reason::Invalid => ExitCode::from(exit::USAGE),
@@ -204,17 +216,24 @@ fn refusal(plan: &Plan, refused: &v1::Refused, suspended: &str) -> ExitCode {
     }
 }
 
-/// Releases the lock and waits briefly for the confirmation. Without it, the lease expires.
+/// How long a release may take. If the node is lost, another member serves the lock within some two
+/// seconds, and releases it.
+const RELEASE: Duration = Duration::from_secs(5);
+
+/// Releases the lock and waits for the confirmation. Without it, the lease expires.
 async fn leave(hold: &mut Hold) -> bool {
     hold.release();
     let left = async {
         while let Some(event) = hold.events.recv().await {
-            if matches!(event, Event::Released | Event::Unreachable(_)) {
-                return;
+            match event {
+                Event::Released => return true,
+                Event::Unreachable(_) => return false,
+                _ => {}
             }
         }
+        false
     };
-    tokio::time::timeout(Duration::from_secs(2), left).await.is_ok()
+    tokio::time::timeout(RELEASE, left).await.unwrap_or(false)
 }
 
 /// Why a lock that is held without a command is released.

@@ -24,6 +24,30 @@ fn the_command_runs_with_the_environment_of_the_lock_and_its_exit_code_is_passed
 }
 
 #[test]
+fn the_environment_has_the_lease_that_the_node_allows() {
+    let scene = Scene::new();
+    let command = scene.lock(&["--ttl", "2h", "x"], &["sh", "-c", "echo $LOCK_TTL_MS"]).output();
+    assert_eq!(String::from_utf8_lossy(&command.expect("run").stdout), "600000\n");
+}
+
+#[test]
+fn a_try_while_grants_are_suspended_does_not_say_that_the_lock_is_held() {
+    let scene = Scene::new();
+    let mut holder = scene.holder_with("x", &["--ttl", "60s"]);
+    kill("-KILL", scene.node_pid());
+    wait_for("the next node", || scene.node_pid() != 0);
+    let code = |name| {
+        let tried = scene.lock(&["-n", name], &["true"]).output().expect("run");
+        tried.status.code()
+    };
+    wait_for("the holder to be known", || code("x") == Some(75));
+    holder.release();
+    let free = code("other");
+    // Suspended (69), or over already, because the only holder was known and has released.
+    assert!([Some(69), Some(0)].contains(&free), "{free:?}");
+}
+
+#[test]
 fn standard_input_passes_through() {
     let scene = Scene::new();
     let mut child = scene

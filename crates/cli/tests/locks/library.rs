@@ -137,8 +137,6 @@ fn a_guard_lives_on_when_its_node_is_killed() {
     let mut cluster = Cluster::start_many(&scene, 3);
     let client = connect(&cluster, 0);
     let guard = client.lock("x").acquire().expect("acquired");
-    // The endpoints of the other nodes come in a message of their own, after the session is open.
-    std::thread::sleep(Duration::from_millis(500));
     cluster.kill(0);
     // The client goes on at another node with the same lock, and acquires others there.
     let other = client.lock("y").acquire_within(LONG).expect("acquired");
@@ -151,6 +149,33 @@ fn a_guard_lives_on_when_its_node_is_killed() {
     guard.release().expect("it was held throughout");
     let next = connect(&cluster, 2).lock("x").acquire_within(LONG).expect("acquired");
     assert!(next.fencing_token().to_string() != token);
+}
+
+#[test]
+fn a_release_that_a_killed_node_did_not_receive_is_made_at_another_one() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start_many(&scene, 3);
+    // Longer than the test waits: nothing is free because a lease expires.
+    let lease = LONG * 4;
+    let client = Options::new([cluster.endpoint(0)]).lease(lease).connect_blocking();
+    let client = client.expect("connected");
+    let (kept, dropped) = (client.lock("kept").acquire(), client.lock("dropped").acquire());
+    let (kept, dropped) = (kept.expect("acquired"), dropped.expect("acquired"));
+    let ttl = format!("{}s", lease.as_secs());
+    let endpoint = cluster.endpoint(0);
+    let mut command = scene.holder_with("command", &["--ttl", &ttl, "--endpoint", &endpoint]);
+    cluster.kill(0);
+    drop(dropped);
+    command.release();
+    let other = connect(&cluster, 2);
+    for name in ["command", "dropped"] {
+        other.lock(name).acquire_within(LONG).expect("released").release().expect("held");
+    }
+    assert!(kept.is_good());
+    // The client ends with the release.
+    drop(kept);
+    drop(client);
+    other.lock("kept").acquire_within(LONG).expect("released").release().expect("held");
 }
 
 #[test]

@@ -215,7 +215,8 @@ impl State {
             self.replied_at = now;
         }
         if self.closing {
-            return Next::Done;
+            let unreleased = !self.unconfirmed.is_empty() && !self.lease.has_expired(now);
+            return if unreleased { Next::Reconnect } else { Next::Done };
         }
         self.check_lease(now);
         if now.since(self.replied_at) >= self.settings.patience {
@@ -248,12 +249,18 @@ impl State {
             }
             Phase::Queued | Phase::Sent | Phase::Cancelled | Phase::Lost { .. } => None,
         };
+        // The lost node may not have received these releases. The next one must serve the holds to
+        // release them.
+        let released = self.unconfirmed.iter().map(|(name, release)| v1::Reclaim {
+            name: name.to_vec(),
+            fencing_token: release.token,
+        });
         v1::Open {
             session: self.session,
             ttl_ms: u64::try_from(self.settings.ttl.as_millis()).unwrap_or(u64::MAX),
             client: Some(self.settings.client.clone()),
             supervised: false,
-            reclaims: self.requests.values().filter_map(reclaim).collect(),
+            reclaims: self.requests.values().filter_map(reclaim).chain(released).collect(),
             close_only: false,
         }
     }

@@ -49,7 +49,7 @@ pub(crate) async fn run(
             Next::Reconnect => tokio::time::sleep(RECONNECT_AFTER).await,
             Next::WaitForRelease => {
                 driver.release.recv().await;
-                driver.session.release();
+                driver.session.release(now());
                 return driver.perform();
             }
         }
@@ -112,7 +112,7 @@ impl Driver {
             let wait = self.session.wake_at().since(now()).min(LONGEST_SLEEP);
             let next = tokio::select! {
                 biased;
-                Some(()) = self.release.recv() => self.session.release(),
+                Some(()) = self.release.recv() => self.session.release(now()),
                 result = &mut future => return Ok(result),
                 () = tokio::time::sleep(wait) => self.session.tick(now()),
             };

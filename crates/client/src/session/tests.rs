@@ -323,3 +323,31 @@ fn an_expired_lease_is_not_reclaimed() {
     let events = events(&mut session);
     assert!(matches!(events[..], [Event::Lost(_)]), "{events:?}");
 }
+
+#[test]
+fn a_release_without_a_reply_is_sent_to_the_next_node() {
+    let (mut session, valid_until) = held(Moment::from_nanos(1));
+    let at = valid_until.before(Duration::from_secs(5));
+    assert_eq!(session.release(at), None);
+    assert_eq!(session.broken(at, "reset".to_owned()), Next::Reconnect);
+    session.take_effects();
+    assert_eq!(session.attached(at), None);
+    let sent: Vec<_> = session.take_effects().into_iter().collect();
+    let [Effect::Send(Request::Open(open)), Effect::Send(Request::Close(_))] = &sent[..] else {
+        panic!("{sent:?}")
+    };
+    assert_eq!(open.reclaims.len(), 1, "the next node serves the hold, and releases it");
+    session.received(at, Reply::Closed(v1::Closed {}));
+    assert!(matches!(events(&mut session)[..], [Event::Released]));
+}
+
+#[test]
+fn a_release_ends_with_the_lease() {
+    let (mut session, valid_until) = held(Moment::from_nanos(1));
+    let at = valid_until.before(Duration::from_secs(1));
+    session.release(at);
+    assert_eq!(session.broken(at, "reset".to_owned()), Next::Reconnect);
+    assert_eq!(session.wake_at(), valid_until);
+    assert_eq!(session.tick(valid_until), Some(Next::Done));
+    assert!(matches!(events(&mut session)[..], [Event::Released]));
+}

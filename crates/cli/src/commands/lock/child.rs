@@ -99,7 +99,7 @@ fn start(plan: &Plan, grant: &Grant) -> Result<(Child, UnixStream)> {
         .env("LOCK_NAME", &plan.name)
         .env("LOCK_TOKEN", grant.fence.to_string())
         .env("LOCK_OWNER", &plan.owner)
-        .env("LOCK_TTL_MS", plan.ttl.as_millis().to_string())
+        .env("LOCK_TTL_MS", grant.ttl.as_millis().to_string())
         .env("LOCK_SOCKET", endpoint)
         .env("LOCK_SCOPE", grant.scope.word());
     match grant.scope.cluster() {
