@@ -128,6 +128,11 @@ class OneNode(unittest.TestCase):
             mutua.Client(self.cluster.endpoint(0), cluster="shop")
         with self.assertRaises(mutua.ConfigError):
             self.client().lock("x" * 5000).acquire()
+        with self.assertRaisesRegex(mutua.ConfigError, "empty"):
+            self.client().lock("")
+        for ttl in (0, 0.5, "10s"):
+            with self.assertRaisesRegex(mutua.ConfigError, "at least 1"):
+                self.client(ttl=ttl)
         closed = self.client()
         closed.close()
         with self.assertRaises(mutua.ClosedError):
@@ -164,6 +169,21 @@ class ThreeNodes(unittest.TestCase):
         with mutua.Client([self.cluster.endpoint(0), self.cluster.endpoint(2)]) as other:
             with other.lock("x").acquire(timeout=30) as later:
                 self.assertGreater(later.fencing_token, guard.fencing_token)
+
+
+    def test_a_release_that_a_killed_node_did_not_receive_is_made_at_another_one(self) -> None:
+        # Longer than the test waits: nothing is free because a lease expires.
+        client = mutua.Client(self.cluster.endpoint(0), ttl=300, cluster="test")
+        released, kept = client.lock("released").acquire(), client.lock("kept").acquire()
+        self.cluster.kill(0)
+        released.release()
+        with self.assertRaises(mutua.LockLostError):
+            released.check()
+        with mutua.Client(self.cluster.endpoint(2)) as other:
+            other.lock("released").acquire(timeout=60).release()
+            client.close()
+            self.assertTrue(kept.lost, "another client may hold it from now on")
+            other.lock("kept").acquire(timeout=60).release()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Distributed locks with fencing tokens, through a Mutua node.
+"""Distributed locks and elections with fencing tokens, through a Mutua node.
 
     import mutua
 
@@ -9,9 +9,11 @@ The node is found as `mutua lock` finds it, or its endpoints are given to `Clien
 """
 
 from ._client import Client, Guard, Lock, default_client, lock
+from ._election import Election, Leader, Leadership
 from ._errors import (
     ClosedError,
     ConfigError,
+    DeniedError,
     Error,
     Holder,
     LockLostError,
@@ -24,9 +26,13 @@ __all__ = [
     "Client",
     "ClosedError",
     "ConfigError",
+    "DeniedError",
+    "Election",
     "Error",
     "Guard",
     "Holder",
+    "Leader",
+    "Leadership",
     "Lock",
     "LockLostError",
     "NotAcquiredError",

@@ -12,12 +12,16 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from . import _endpoint
 from ._driver import Driver, now
 from ._errors import ConfigError, Error, LockLostError
 from ._proto import locks_pb2 as pb
 from ._session import Request, Session
+
+if TYPE_CHECKING:
+    from ._election import Election
 
 VERSION = "0.1.0"
 
@@ -42,8 +46,10 @@ class Client:
         cluster: str | None = None,
         unreachable_after: float = 10.0,
     ) -> None:
-        if not ttl > 0 or not unreachable_after > 0:
-            raise ConfigError("ttl and unreachable_after are seconds, greater than 0")
+        if not isinstance(ttl, (int, float)) or not ttl >= 1:
+            raise ConfigError(f"invalid ttl {ttl!r}: use seconds, at least 1")
+        if not isinstance(unreachable_after, (int, float)) or not unreachable_after > 0:
+            raise ConfigError(f"invalid unreachable_after {unreachable_after!r}: use seconds, more than 0")
         if endpoints is None:
             endpoints = [_endpoint.default()]
         elif isinstance(endpoints, str):
@@ -65,9 +71,15 @@ class Client:
         self._driver.session.has_peers = len(checked) > 1
         self._driver.wait_until_open(unreachable_after)
 
-    def lock(self, name: str | bytes) -> Lock:
-        """The lock of this name. Nothing is sent."""
-        return Lock(self, name)
+    def lock(self, name: str | bytes, timeout: float | None = None) -> Lock:
+        """The lock of this name. Nothing is sent. A `with` block waits at most `timeout` seconds; 0 does not wait."""
+        return Lock(self, name, timeout)
+
+    def election(self, name: str | bytes) -> Election:
+        """The election of this name. Nothing is sent."""
+        from ._election import Election
+
+        return Election(self, name)
 
     def close(self) -> None:
         """Closes the session: its locks are released."""
@@ -87,6 +99,13 @@ def _user() -> str:
         return str(os.geteuid())
 
 
+def _name(name: str | bytes) -> bytes:
+    named = name.encode() if isinstance(name, str) else bytes(name)
+    if not named:
+        raise ConfigError("invalid name: it is empty")
+    return named
+
+
 class Lock:
     """A named lock. `with` and `async with` hold it for a block; the guard is the value after `as`."""
 
@@ -94,7 +113,7 @@ class Lock:
         self, client: Client | Callable[[], Client], name: str | bytes, timeout: float | None = None
     ) -> None:
         self._client = client
-        self.name = name.encode() if isinstance(name, str) else bytes(name)
+        self.name = _name(name)
         self._timeout = timeout
         # The guards of the blocks that hold it: of one thread or task each.
         self._guards: dict[object, Guard] = {}
@@ -104,22 +123,12 @@ class Lock:
 
         Raises NotAcquiredError if it was not granted in time.
         """
-        guard = Guard(self._driver(), self.name, timeout)
-        try:
-            return guard._outcome.result()
-        except BaseException:
-            guard.release()
-            raise
+        return Guard(self._driver(), self.name, timeout)._wait()
 
     async def acquire_async(self, timeout: float | None = None) -> Guard:
         """As `acquire`, for asyncio. Cancelling the task leaves the queue."""
         driver = await asyncio.get_running_loop().run_in_executor(None, self._driver)
-        guard = Guard(driver, self.name, timeout)
-        try:
-            return await asyncio.wrap_future(guard._outcome)
-        except BaseException:
-            guard.release()
-            raise
+        return await Guard(driver, self.name, timeout)._wait_async()
 
     def _driver(self) -> Driver:
         client = self._client if isinstance(self._client, Client) else self._client()
@@ -149,19 +158,22 @@ class Guard:
     `mutua break`. Send the fencing token with every write: the resource should refuse a smaller one than it has seen.
     """
 
-    def __init__(self, driver: Driver, name: bytes, timeout: float | None) -> None:
+    def __init__(
+        self, driver: Driver, name: bytes, timeout: float | None, value: bytes | None = None
+    ) -> None:
         self._driver = driver
-        self._outcome: Future[Guard] = Future()
+        self._outcome: Future[Self] = Future()
         self._lost = threading.Event()
         self._reason: str | None = None
         self._callbacks: list[Callable[[str], object]] = []
         self._token = 0
+        self._released = False
         self.name = name
         if timeout is not None and not timeout >= 0:
             raise ConfigError("a timeout is in seconds, 0 or greater")
         with driver.mutex:
             self._request: Request = driver.session.acquire(
-                now(), name, timeout, self._granted, self._failed, self._on_loss
+                now(), name, timeout, self._granted, self._failed, self._on_loss, value
             )
             driver.changed()
 
@@ -181,7 +193,9 @@ class Guard:
         return self._reason
 
     def check(self) -> None:
-        """Raises LockLostError if the lock is lost."""
+        """Raises LockLostError if the lock is lost or was released."""
+        if self._released:
+            raise LockLostError("the lock was released")
         if self.lost:
             raise LockLostError(f"the lock is lost: {self._reason or 'its lease expires'}")
 
@@ -210,19 +224,34 @@ class Guard:
     def release(self) -> None:
         """Releases the lock; again, it does nothing."""
         with self._driver.mutex:
+            self._released = True
             self._driver.session.release(now(), self._request)
             self._callbacks.clear()
             self._driver.changed()
 
+    def _wait(self) -> Self:
+        try:
+            return self._outcome.result()
+        except BaseException:
+            self.release()
+            raise
+
+    async def _wait_async(self) -> Self:
+        try:
+            return await asyncio.wrap_future(self._outcome)
+        except BaseException:
+            self.release()
+            raise
+
     def _leave(self, kind: type[BaseException] | None) -> None:
         """The end of a block. A lost lock is an error, unless there is another one."""
         try:
-            if kind is None:
+            if kind is None and not self._released:
                 self.check()
         finally:
             self.release()
 
-    def __enter__(self) -> Guard:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

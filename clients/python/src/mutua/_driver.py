@@ -62,6 +62,10 @@ class Driver:
             self.session.close()
             self.changed()
 
+    def endpoints(self) -> list[str]:
+        """The endpoints of all members that are known. To be called under the mutex."""
+        return list(self._endpoints)
+
     def is_good(self) -> bool:
         """Whether locks that were granted count as held now."""
         return now() < self.session.good_until()
@@ -92,7 +96,7 @@ class Driver:
                     if not self._preferred:
                         self._next += 1
                     self.changed()
-                    if self.session.closing:
+                    if self.session.is_closed(now()):
                         return
                     if not self._opened.is_set() and self._next >= len(self._endpoints):
                         # The first session: every endpoint was tried once.
@@ -101,8 +105,6 @@ class Driver:
                         return
                     while self._is_idle():
                         self._changed.wait()
-                    if self.session.closing and not self.session.is_busy():
-                        return
                 time.sleep(_RECONNECT_AFTER)
         finally:
             with self.mutex:

@@ -35,6 +35,10 @@ class UnreachableError(Error, ConnectionError):
     """No node can be reached. Nothing is held, and nothing waits."""
 
 
+class DeniedError(Error, PermissionError):
+    """A rule of the node refuses it; repeating the call does not help."""
+
+
 class UnavailableError(Error):
     """The node cannot grant the lock now, for example because it has no majority."""
 

@@ -15,6 +15,7 @@ from typing import Any
 from ._errors import (
     ClosedError,
     ConfigError,
+    DeniedError,
     Error,
     Holder,
     NotAcquiredError,
@@ -55,6 +56,11 @@ class Request:
     sent: bool = False
     #: Whether the limit is reached, and only the node's reply is waited for.
     late: bool = False
+    #: The value of a candidate; None for a request that is none.
+    value: bytes | None = None
+    #: The last proclamation that the node has not confirmed: its number, and the caller's functions.
+    proclaimed: int = 0
+    confirmed: list[tuple[int, Callable[[bool], None]]] = field(default_factory=list)
 
 
 @dataclass
@@ -100,6 +106,10 @@ class Session:
     def is_busy(self) -> bool:
         """Whether a connection is needed."""
         return bool(self.requests or self.unconfirmed)
+
+    def is_closed(self, now: float) -> bool:
+        """Whether the client has closed the session, and no node needs to be informed of it."""
+        return self.closing and (not self.unconfirmed or self.valid_until <= now)
 
     def wake_at(self) -> float:
         """When to call `tick` at the latest."""
@@ -163,6 +173,9 @@ class Session:
         kept = (Phase.GRANTED, Phase.HELD)
         held = [one for one in self.requests.values() if one.phase in kept]
         reclaims = [pb.Reclaim(name=one.name, fencing_token=one.token) for one in held]
+        # The lost node may not have received these releases. The next one must serve the holds to release them.
+        for name, release in self.unconfirmed.items():
+            reclaims.append(pb.Reclaim(name=name, fencing_token=release.token))
         ttl_ms = int(self.ttl * 1000)
         self._send(
             open=pb.Open(
@@ -177,6 +190,8 @@ class Session:
             self._send(release=pb.Release(name=name, fencing_token=release.token, quiet=True))
         for request in sorted((queue[0] for queue in self.names.values()), key=lambda one: one.id):
             self._send_acquire(now, request)
+            # The node may not know the value, nor have received the last proclamation.
+            self._send_proclaim(request)
 
     def broken(self, now: float, why: str) -> None:
         """The stream has ended, or there is no connection."""
@@ -188,8 +203,13 @@ class Session:
             self._fail_waiting(now, lambda: UnreachableError(f"no node can be reached: {why}"))
 
     def close(self) -> None:
-        """The client closes the session: its locks are released."""
+        """The client closes the session: its locks are released, so no guard counts as held from now on."""
         self.closing = True
+        # If the node is lost, another member serves these holds until the close has arrived there.
+        for request in self.requests.values():
+            if request.phase is Phase.HELD:
+                self.unconfirmed[request.name] = Unconfirmed(request.token, self.renewals)
+        self._lose_all("the client was closed")
         if self.attached:
             self._send(close=pb.Close())
 
@@ -209,11 +229,12 @@ class Session:
         granted: Callable[[int], None],
         failed: Callable[[Error], None],
         lost: Callable[[str], None],
+        value: bytes | None = None,
     ) -> Request:
-        """Requests a lock; one of the functions is called with the outcome."""
+        """Requests a lock; one of the functions is called with the outcome. With a value the request is a candidate."""
         self.last_id += 1
         limit = NEVER if wait is None else now + wait if wait else 0
-        request = Request(self.last_id, name, limit, granted, failed, lost)
+        request = Request(self.last_id, name, limit, granted, failed, lost, value=value)
         if self.closing:
             failed(ClosedError("the client is closed"))
             return request
@@ -242,6 +263,39 @@ class Session:
             self._send_release(request.name, request.token)
         self._remove(now, request)
 
+    def proclaim(self, request: Request, value: bytes, confirmed: Callable[[bool], None]) -> None:
+        """Gives the leader of this request another value. The function is called with whether it led then."""
+        if request.phase is not Phase.HELD:
+            confirmed(False)
+            return
+        self.last_id += 1
+        request.value, request.proclaimed = value, self.last_id
+        request.confirmed.append((self.last_id, confirmed))
+        self._send_proclaim(request)
+
+    def _send_proclaim(self, request: Request) -> None:
+        if not self.attached or request.value is None:
+            return
+        if request.phase in (Phase.GRANTED, Phase.HELD):
+            self._send(
+                proclaim=pb.Proclaim(
+                    id=request.proclaimed,
+                    name=request.name,
+                    fencing_token=request.token,
+                    value=request.value,
+                )
+            )
+
+    def _proclaimed(self, last: int, held: bool) -> None:
+        """The node has received this proclamation, and with it those of the same leader before."""
+        for request in self.requests.values():
+            if any(number == last for number, _ in request.confirmed):
+                done = [one for one in request.confirmed if one[0] <= last]
+                request.confirmed = [one for one in request.confirmed if one[0] > last]
+                for _, confirmed in done:
+                    confirmed(held)
+                return
+
     def _send_release(self, name: bytes, token: int) -> None:
         self.unconfirmed[name] = Unconfirmed(token, self.renewals)
         if self.attached:
@@ -259,13 +313,14 @@ class Session:
         if not self.attached:
             return
         request.sent = True
-        acquire = pb.Acquire(id=request.id, name=request.name)
+        acquire = pb.Acquire(id=request.id, name=request.name, value=request.value)
         if limit != NEVER:
             acquire.wait_ms = max(1, int((limit - now) * 1000)) if limit else 0
         self._send(acquire=acquire)
 
     def _remove(self, now: float, request: Request) -> None:
         self.requests.pop(request.id, None)
+        _end_proclamations(request)
         queue = self.names[request.name]
         was_first = queue[0] is request
         queue.remove(request)
@@ -300,8 +355,7 @@ class Session:
     def _lose_all(self, why: str) -> None:
         for request in self.requests.values():
             if request.phase is Phase.HELD:
-                request.phase = Phase.LOST
-                request.lost(why)
+                _lose(request, why)
 
     def _request_unreported_again(self) -> None:
         for request in self.requests.values():
@@ -329,6 +383,8 @@ class Session:
             kept = {n: one for n, one in self.unconfirmed.items() if one.renewals >= number}
             self.unconfirmed = kept
             self._report_grants(now)
+        elif kind == "proclaimed":
+            self._proclaimed(reply.proclaimed.id, reply.proclaimed.held)
         elif kind == "lost":
             self._lost(now, reply.lost.name, reply.lost.fencing_token, reply.lost.reason)
         elif kind == "failed":
@@ -404,8 +460,7 @@ class Session:
         if queue is None or queue[0].token != token:
             return
         if queue[0].phase is Phase.HELD:
-            queue[0].phase = Phase.LOST
-            queue[0].lost(why)
+            _lose(queue[0], why)
         elif queue[0].phase is Phase.GRANTED:
             queue[0].phase = Phase.SENT
             self._send_acquire(now, queue[0])
@@ -414,23 +469,41 @@ class Session:
         self.send_now(pb.SessionRequest(**request))
 
 
+def _lose(request: Request, why: str) -> None:
+    request.phase = Phase.LOST
+    request.lost(why)
+    _end_proclamations(request)
+
+
+def _end_proclamations(request: Request) -> None:
+    """The leader of this request leads no more."""
+    ended, request.confirmed = request.confirmed, []
+    for _, confirmed in ended:
+        confirmed(False)
+
+
+def holder_of(entry: pb.Entry) -> Holder:
+    """A holder as a node describes it."""
+    client = entry.client
+    return Holder(
+        owner=client.owner,
+        host=client.host,
+        pid=client.pid,
+        command=client.command,
+        node=entry.node,
+        fencing_token=entry.fencing_token,
+        held_for=entry.for_ms / 1000,
+    )
+
+
 def _error(refused: pb.Refused) -> Error:
-    holder = None
-    if refused.HasField("holder"):
-        entry, client = refused.holder, refused.holder.client
-        holder = Holder(
-            owner=client.owner,
-            host=client.host,
-            pid=client.pid,
-            command=client.command,
-            node=entry.node,
-            fencing_token=entry.fencing_token,
-            held_for=entry.for_ms / 1000,
-        )
+    holder = holder_of(refused.holder) if refused.HasField("holder") else None
     if refused.reason == pb.BUSY:
         return NotAcquiredError("the lock is held or has waiters", holder)
     if refused.reason == pb.TIMEOUT:
         return NotAcquiredError("the lock was not granted in time", holder)
     if refused.reason == pb.INVALID:
         return ConfigError(refused.text)
+    if refused.reason == pb.DENIED:
+        return DeniedError(refused.text)
     return UnavailableError(refused.text)

@@ -19,6 +19,7 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TIMEOUT: _ClassVar[Reason]
     UNAVAILABLE: _ClassVar[Reason]
     INVALID: _ClassVar[Reason]
+    DENIED: _ClassVar[Reason]
 SCOPE_UNKNOWN: Scope
 SCOPE_LOCAL: Scope
 SCOPE_CLUSTER: Scope
@@ -27,25 +28,28 @@ BUSY: Reason
 TIMEOUT: Reason
 UNAVAILABLE: Reason
 INVALID: Reason
+DENIED: Reason
 
 class SessionRequest(_message.Message):
-    __slots__ = ("open", "acquire", "cancel", "release", "renew", "close")
+    __slots__ = ("open", "acquire", "cancel", "release", "renew", "close", "proclaim")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     ACQUIRE_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     RENEW_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
+    PROCLAIM_FIELD_NUMBER: _ClassVar[int]
     open: Open
     acquire: Acquire
     cancel: Cancel
     release: Release
     renew: Renew
     close: Close
-    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., acquire: _Optional[_Union[Acquire, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ...) -> None: ...
+    proclaim: Proclaim
+    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., acquire: _Optional[_Union[Acquire, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., proclaim: _Optional[_Union[Proclaim, _Mapping]] = ...) -> None: ...
 
 class SessionReply(_message.Message):
-    __slots__ = ("opened", "waiting", "granted", "refused", "renewed", "lost", "released", "closed", "moved", "peers", "failed")
+    __slots__ = ("opened", "waiting", "granted", "refused", "renewed", "lost", "released", "closed", "moved", "peers", "failed", "proclaimed")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     GRANTED_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +61,7 @@ class SessionReply(_message.Message):
     MOVED_FIELD_NUMBER: _ClassVar[int]
     PEERS_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
+    PROCLAIMED_FIELD_NUMBER: _ClassVar[int]
     opened: Opened
     waiting: Waiting
     granted: Granted
@@ -68,7 +73,8 @@ class SessionReply(_message.Message):
     moved: Moved
     peers: Peers
     failed: Failed
-    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ..., granted: _Optional[_Union[Granted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., lost: _Optional[_Union[Lost, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., moved: _Optional[_Union[Moved, _Mapping]] = ..., peers: _Optional[_Union[Peers, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ...) -> None: ...
+    proclaimed: Proclaimed
+    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ..., granted: _Optional[_Union[Granted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., lost: _Optional[_Union[Lost, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., moved: _Optional[_Union[Moved, _Mapping]] = ..., peers: _Optional[_Union[Peers, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., proclaimed: _Optional[_Union[Proclaimed, _Mapping]] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ("session", "ttl_ms", "client", "supervised", "reclaims", "close_only")
@@ -87,18 +93,20 @@ class Open(_message.Message):
     def __init__(self, session: _Optional[int] = ..., ttl_ms: _Optional[int] = ..., client: _Optional[_Union[Client, _Mapping]] = ..., supervised: bool = ..., reclaims: _Optional[_Iterable[_Union[Reclaim, _Mapping]]] = ..., close_only: bool = ...) -> None: ...
 
 class Client(_message.Message):
-    __slots__ = ("owner", "host", "pid", "command", "version")
+    __slots__ = ("owner", "host", "pid", "command", "version", "identity")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
     owner: str
     host: str
     pid: int
     command: str
     version: str
-    def __init__(self, owner: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., command: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+    identity: str
+    def __init__(self, owner: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., command: _Optional[str] = ..., version: _Optional[str] = ..., identity: _Optional[str] = ...) -> None: ...
 
 class Reclaim(_message.Message):
     __slots__ = ("name", "fencing_token")
@@ -109,16 +117,18 @@ class Reclaim(_message.Message):
     def __init__(self, name: _Optional[bytes] = ..., fencing_token: _Optional[int] = ...) -> None: ...
 
 class Acquire(_message.Message):
-    __slots__ = ("id", "name", "wait_ms", "watch")
+    __slots__ = ("id", "name", "wait_ms", "watch", "value")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     WATCH_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
     id: int
     name: bytes
     wait_ms: int
     watch: bool
-    def __init__(self, id: _Optional[int] = ..., name: _Optional[bytes] = ..., wait_ms: _Optional[int] = ..., watch: bool = ...) -> None: ...
+    value: bytes
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[bytes] = ..., wait_ms: _Optional[int] = ..., watch: bool = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class Cancel(_message.Message):
     __slots__ = ("id",)
@@ -135,6 +145,18 @@ class Release(_message.Message):
     fencing_token: int
     quiet: bool
     def __init__(self, name: _Optional[bytes] = ..., fencing_token: _Optional[int] = ..., quiet: bool = ...) -> None: ...
+
+class Proclaim(_message.Message):
+    __slots__ = ("id", "name", "fencing_token", "value")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    name: bytes
+    fencing_token: int
+    value: bytes
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[bytes] = ..., fencing_token: _Optional[int] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class Renew(_message.Message):
     __slots__ = ("number",)
@@ -232,6 +254,14 @@ class Released(_message.Message):
     held: bool
     def __init__(self, name: _Optional[bytes] = ..., fencing_token: _Optional[int] = ..., held: bool = ...) -> None: ...
 
+class Proclaimed(_message.Message):
+    __slots__ = ("id", "held")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    held: bool
+    def __init__(self, id: _Optional[int] = ..., held: bool = ...) -> None: ...
+
 class Closed(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -259,18 +289,20 @@ class Peers(_message.Message):
     def __init__(self, endpoints: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Entry(_message.Message):
-    __slots__ = ("session", "fencing_token", "for_ms", "client", "node")
+    __slots__ = ("session", "fencing_token", "for_ms", "client", "node", "value")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
     FOR_MS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
     session: int
     fencing_token: int
     for_ms: int
     client: Client
     node: str
-    def __init__(self, session: _Optional[int] = ..., fencing_token: _Optional[int] = ..., for_ms: _Optional[int] = ..., client: _Optional[_Union[Client, _Mapping]] = ..., node: _Optional[str] = ...) -> None: ...
+    value: bytes
+    def __init__(self, session: _Optional[int] = ..., fencing_token: _Optional[int] = ..., for_ms: _Optional[int] = ..., client: _Optional[_Union[Client, _Mapping]] = ..., node: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class Lock(_message.Message):
     __slots__ = ("name", "holder", "waiting", "algorithm", "last_fencing_token", "unanswered", "left_out")
@@ -370,6 +402,56 @@ class WatchRequest(_message.Message):
     name: bytes
     def __init__(self, name: _Optional[bytes] = ...) -> None: ...
 
+class TraceRequest(_message.Message):
+    __slots__ = ("name", "after")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    name: bytes
+    after: _containers.RepeatedCompositeFieldContainer[TraceCursor]
+    def __init__(self, name: _Optional[bytes] = ..., after: _Optional[_Iterable[_Union[TraceCursor, _Mapping]]] = ...) -> None: ...
+
+class TraceCursor(_message.Message):
+    __slots__ = ("node", "next")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    next: int
+    def __init__(self, node: _Optional[str] = ..., next: _Optional[int] = ...) -> None: ...
+
+class TraceResponse(_message.Message):
+    __slots__ = ("members", "unanswered", "now_ns")
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    UNANSWERED_FIELD_NUMBER: _ClassVar[int]
+    NOW_NS_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedCompositeFieldContainer[MemberTrace]
+    unanswered: _containers.RepeatedScalarFieldContainer[str]
+    now_ns: int
+    def __init__(self, members: _Optional[_Iterable[_Union[MemberTrace, _Mapping]]] = ..., unanswered: _Optional[_Iterable[str]] = ..., now_ns: _Optional[int] = ...) -> None: ...
+
+class MemberTrace(_message.Message):
+    __slots__ = ("node", "header", "events", "next", "missed", "now_ns", "ahead_ns", "grants", "messages", "lazy")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
+    NOW_NS_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_NS_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    LAZY_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    header: str
+    events: _containers.RepeatedScalarFieldContainer[str]
+    next: int
+    missed: int
+    now_ns: int
+    ahead_ns: int
+    grants: int
+    messages: int
+    lazy: int
+    def __init__(self, node: _Optional[str] = ..., header: _Optional[str] = ..., events: _Optional[_Iterable[str]] = ..., next: _Optional[int] = ..., missed: _Optional[int] = ..., now_ns: _Optional[int] = ..., ahead_ns: _Optional[int] = ..., grants: _Optional[int] = ..., messages: _Optional[int] = ..., lazy: _Optional[int] = ...) -> None: ...
+
 class BreakRequest(_message.Message):
     __slots__ = ("name", "fencing_token", "reason", "by")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -391,34 +473,42 @@ class BreakResponse(_message.Message):
     def __init__(self, broken: _Optional[_Union[Entry, _Mapping]] = ..., quarantine_ms: _Optional[int] = ...) -> None: ...
 
 class PeerQuery(_message.Message):
-    __slots__ = ("list", "verify", "session", "endpoints", "lease")
+    __slots__ = ("list", "verify", "session", "endpoints", "lease", "recipe", "trace")
     LIST_FIELD_NUMBER: _ClassVar[int]
     VERIFY_FIELD_NUMBER: _ClassVar[int]
     BREAK_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
+    RECIPE_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
     list: ListRequest
     verify: VerifyRequest
     session: SessionQuery
     endpoints: EndpointsRequest
     lease: LeaseCall
-    def __init__(self, list: _Optional[_Union[ListRequest, _Mapping]] = ..., verify: _Optional[_Union[VerifyRequest, _Mapping]] = ..., session: _Optional[_Union[SessionQuery, _Mapping]] = ..., endpoints: _Optional[_Union[EndpointsRequest, _Mapping]] = ..., lease: _Optional[_Union[LeaseCall, _Mapping]] = ..., **kwargs) -> None: ...
+    recipe: RecipeCall
+    trace: TraceRequest
+    def __init__(self, list: _Optional[_Union[ListRequest, _Mapping]] = ..., verify: _Optional[_Union[VerifyRequest, _Mapping]] = ..., session: _Optional[_Union[SessionQuery, _Mapping]] = ..., endpoints: _Optional[_Union[EndpointsRequest, _Mapping]] = ..., lease: _Optional[_Union[LeaseCall, _Mapping]] = ..., recipe: _Optional[_Union[RecipeCall, _Mapping]] = ..., trace: _Optional[_Union[TraceRequest, _Mapping]] = ..., **kwargs) -> None: ...
 
 class PeerReply(_message.Message):
-    __slots__ = ("list", "verify", "session", "endpoints", "lease")
+    __slots__ = ("list", "verify", "session", "endpoints", "lease", "recipe", "trace")
     LIST_FIELD_NUMBER: _ClassVar[int]
     VERIFY_FIELD_NUMBER: _ClassVar[int]
     BREAK_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
+    RECIPE_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
     list: ListResponse
     verify: VerifyResponse
     session: SessionReport
     endpoints: EndpointsResponse
     lease: LeaseReply
-    def __init__(self, list: _Optional[_Union[ListResponse, _Mapping]] = ..., verify: _Optional[_Union[VerifyResponse, _Mapping]] = ..., session: _Optional[_Union[SessionReport, _Mapping]] = ..., endpoints: _Optional[_Union[EndpointsResponse, _Mapping]] = ..., lease: _Optional[_Union[LeaseReply, _Mapping]] = ..., **kwargs) -> None: ...
+    recipe: RecipeReply
+    trace: MemberTrace
+    def __init__(self, list: _Optional[_Union[ListResponse, _Mapping]] = ..., verify: _Optional[_Union[VerifyResponse, _Mapping]] = ..., session: _Optional[_Union[SessionReport, _Mapping]] = ..., endpoints: _Optional[_Union[EndpointsResponse, _Mapping]] = ..., lease: _Optional[_Union[LeaseReply, _Mapping]] = ..., recipe: _Optional[_Union[RecipeReply, _Mapping]] = ..., trace: _Optional[_Union[MemberTrace, _Mapping]] = ..., **kwargs) -> None: ...
 
 class SessionQuery(_message.Message):
     __slots__ = ("session", "reclaims")
@@ -453,7 +543,7 @@ class EndpointsResponse(_message.Message):
     def __init__(self, host: _Optional[str] = ..., anywhere: _Optional[_Iterable[str]] = ..., on_host: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LeaseCall(_message.Message):
-    __slots__ = ("session", "call", "lease", "name")
+    __slots__ = ("session", "call", "lease", "name", "identity")
     class Call(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNKNOWN: _ClassVar[LeaseCall.Call]
@@ -470,11 +560,13 @@ class LeaseCall(_message.Message):
     CALL_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
     session: int
     call: LeaseCall.Call
     lease: bool
     name: bytes
-    def __init__(self, session: _Optional[int] = ..., call: _Optional[_Union[LeaseCall.Call, str]] = ..., lease: bool = ..., name: _Optional[bytes] = ...) -> None: ...
+    identity: str
+    def __init__(self, session: _Optional[int] = ..., call: _Optional[_Union[LeaseCall.Call, str]] = ..., lease: bool = ..., name: _Optional[bytes] = ..., identity: _Optional[str] = ...) -> None: ...
 
 class LeaseReply(_message.Message):
     __slots__ = ("done", "ttl_ms", "left_ms", "held")
@@ -488,15 +580,67 @@ class LeaseReply(_message.Message):
     held: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, done: bool = ..., ttl_ms: _Optional[int] = ..., left_ms: _Optional[int] = ..., held: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
+class RecipeCall(_message.Message):
+    __slots__ = ("kind", "request", "known", "restamped", "identity")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNKNOWN: _ClassVar[RecipeCall.Kind]
+        TXN: _ClassVar[RecipeCall.Kind]
+        RANGE: _ClassVar[RecipeCall.Kind]
+        DELETE_RANGE: _ClassVar[RecipeCall.Kind]
+        AWAIT: _ClassVar[RecipeCall.Kind]
+    UNKNOWN: RecipeCall.Kind
+    TXN: RecipeCall.Kind
+    RANGE: RecipeCall.Kind
+    DELETE_RANGE: RecipeCall.Kind
+    AWAIT: RecipeCall.Kind
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    RESTAMPED_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    kind: RecipeCall.Kind
+    request: bytes
+    known: bytes
+    restamped: bool
+    identity: str
+    def __init__(self, kind: _Optional[_Union[RecipeCall.Kind, str]] = ..., request: _Optional[bytes] = ..., known: _Optional[bytes] = ..., restamped: bool = ..., identity: _Optional[str] = ...) -> None: ...
+
+class RecipeReply(_message.Message):
+    __slots__ = ("done", "response", "code", "error")
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    done: bool
+    response: bytes
+    code: int
+    error: str
+    def __init__(self, done: bool = ..., response: _Optional[bytes] = ..., code: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
 class Recorded(_message.Message):
-    __slots__ = ("client", "supervised", "lease")
+    __slots__ = ("client", "supervised", "lease", "key")
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     SUPERVISED_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
     client: Client
     supervised: bool
     lease: bool
-    def __init__(self, client: _Optional[_Union[Client, _Mapping]] = ..., supervised: bool = ..., lease: bool = ...) -> None: ...
+    key: RecordedKey
+    def __init__(self, client: _Optional[_Union[Client, _Mapping]] = ..., supervised: bool = ..., lease: bool = ..., key: _Optional[_Union[RecordedKey, _Mapping]] = ...) -> None: ...
+
+class RecordedKey(_message.Message):
+    __slots__ = ("key", "value", "create_revision", "mod_revision")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    CREATE_REVISION_FIELD_NUMBER: _ClassVar[int]
+    MOD_REVISION_FIELD_NUMBER: _ClassVar[int]
+    key: bytes
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    def __init__(self, key: _Optional[bytes] = ..., value: _Optional[bytes] = ..., create_revision: _Optional[int] = ..., mod_revision: _Optional[int] = ...) -> None: ...
 
 class AboutRequest(_message.Message):
     __slots__ = ()
@@ -519,7 +663,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("cluster", "node", "pid", "epoch", "suspended", "members", "locks", "held", "waiting", "entries", "messages", "lazy", "view", "lease_left_ms", "leader", "records")
+    __slots__ = ("cluster", "node", "pid", "epoch", "suspended", "members", "locks", "held", "waiting", "entries", "messages", "lazy", "view", "lease_left_ms", "leader", "records", "notes")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -536,6 +680,7 @@ class StatusResponse(_message.Message):
     LEASE_LEFT_MS_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     node: str
     pid: int
@@ -552,10 +697,11 @@ class StatusResponse(_message.Message):
     lease_left_ms: int
     leader: str
     records: int
-    def __init__(self, cluster: _Optional[str] = ..., node: _Optional[str] = ..., pid: _Optional[int] = ..., epoch: _Optional[int] = ..., suspended: _Optional[str] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., locks: _Optional[int] = ..., held: _Optional[int] = ..., waiting: _Optional[int] = ..., entries: _Optional[int] = ..., messages: _Optional[int] = ..., lazy: _Optional[int] = ..., view: _Optional[int] = ..., lease_left_ms: _Optional[int] = ..., leader: _Optional[str] = ..., records: _Optional[int] = ...) -> None: ...
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, cluster: _Optional[str] = ..., node: _Optional[str] = ..., pid: _Optional[int] = ..., epoch: _Optional[int] = ..., suspended: _Optional[str] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., locks: _Optional[int] = ..., held: _Optional[int] = ..., waiting: _Optional[int] = ..., entries: _Optional[int] = ..., messages: _Optional[int] = ..., lazy: _Optional[int] = ..., view: _Optional[int] = ..., lease_left_ms: _Optional[int] = ..., leader: _Optional[str] = ..., records: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("name", "up", "for_ms", "backlog", "in_view", "votes", "reaches")
+    __slots__ = ("name", "up", "for_ms", "backlog", "in_view", "votes", "reaches", "id", "incarnation", "address", "role", "becomes")
     NAME_FIELD_NUMBER: _ClassVar[int]
     UP_FIELD_NUMBER: _ClassVar[int]
     FOR_MS_FIELD_NUMBER: _ClassVar[int]
@@ -563,6 +709,11 @@ class Member(_message.Message):
     IN_VIEW_FIELD_NUMBER: _ClassVar[int]
     VOTES_FIELD_NUMBER: _ClassVar[int]
     REACHES_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    BECOMES_FIELD_NUMBER: _ClassVar[int]
     name: str
     up: bool
     for_ms: int
@@ -570,7 +721,34 @@ class Member(_message.Message):
     in_view: bool
     votes: bool
     reaches: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., up: bool = ..., for_ms: _Optional[int] = ..., backlog: _Optional[int] = ..., in_view: bool = ..., votes: bool = ..., reaches: _Optional[_Iterable[str]] = ...) -> None: ...
+    id: int
+    incarnation: int
+    address: str
+    role: str
+    becomes: str
+    def __init__(self, name: _Optional[str] = ..., up: bool = ..., for_ms: _Optional[int] = ..., backlog: _Optional[int] = ..., in_view: bool = ..., votes: bool = ..., reaches: _Optional[_Iterable[str]] = ..., id: _Optional[int] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., role: _Optional[str] = ..., becomes: _Optional[str] = ...) -> None: ...
+
+class InviteRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class InviteResponse(_message.Message):
+    __slots__ = ("token",)
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    token: str
+    def __init__(self, token: _Optional[str] = ...) -> None: ...
+
+class ChangeMemberRequest(_message.Message):
+    __slots__ = ("name", "role")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    role: str
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[str] = ...) -> None: ...
+
+class ChangeMemberResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class StopRequest(_message.Message):
     __slots__ = ()
