@@ -19,7 +19,7 @@ use crate::{
     event::{Event, Parcel},
     network::Fate,
     simulation::{patience, world},
-    world::{Client, Stage, Step, World},
+    world::{Client, Due, Stage, Step, World},
 };
 
 /// A run with a repair.
@@ -254,20 +254,12 @@ impl<M: Mutex> Run<M> {
     }
 
     fn request(&mut self, who: NodeId, incarnation: u32) {
-        self.world.planned -= 1;
-        if incarnation == u32::MAX && self.world.stage != Stage::Draining {
-            self.world.plan_arrival();
-        }
         let node = &mut self.nodes[who.index()];
-        let planned = incarnation == u32::MAX || incarnation == node.client.incarnation;
-        if self.world.stage == Stage::Draining || node.client.down || !planned {
-            return self.keep_light();
+        match self.world.request_is_due(who, incarnation, &mut node.client) {
+            Due::Made => {}
+            Due::PutOff => return,
+            Due::Void => return self.keep_light(),
         }
-        if node.client.phase != Phase::Idle {
-            return self.world.put_off(who);
-        }
-        self.world.measures.event([self.world.now, 1 << 32 | u64::from(who.0), 0, 0]);
-        self.world.make_request(who, &mut node.client);
         node.process.request(&mut self.outbox);
         self.record_handled(who, || What::Request);
         self.perform(who);
@@ -323,9 +315,7 @@ impl<M: Mutex> Run<M> {
 
     /// At light load others request instead of a process that is down.
     fn keep_light(&mut self) {
-        if self.world.clients.active().any(|who| !self.nodes[who as usize].client.down) {
-            self.world.keep_light();
-        }
+        self.world.keep_light(|who| self.nodes[who.index()].client.down);
     }
 
     fn restart(&mut self, who: NodeId) {

@@ -13,7 +13,7 @@ use crate::{
     event::{Event, Parcel},
     network::Links,
     workload::{Clients, VIRTUAL_TIME},
-    world::{Client, Length, Stage, Step, World},
+    world::{Client, Due, Length, Stage, Step, World},
 };
 
 /// Ordering (EM3) is checked where it is claimed and the system is not larger than this: the check
@@ -329,22 +329,12 @@ impl<M: Mutex> Simulation<M> {
     }
 
     fn request(&mut self, who: NodeId, incarnation: u32) {
-        self.world.planned -= 1;
-        if incarnation == u32::MAX && self.world.stage != Stage::Draining {
-            self.world.plan_arrival();
-        }
         let node = &mut self.nodes[who.index()];
-        // A request drawn for a process or written in a script is made in any incarnation, one that
-        // its client planned only in the incarnation that planned it.
-        let planned = incarnation == u32::MAX || incarnation == node.client.incarnation;
-        if self.world.stage == Stage::Draining || node.client.down || !planned {
-            return self.keep_light();
+        match self.world.request_is_due(who, incarnation, &mut node.client) {
+            Due::Made => {}
+            Due::PutOff => return,
+            Due::Void => return self.keep_light(),
         }
-        if node.client.phase != Phase::Idle {
-            return self.world.put_off(who);
-        }
-        self.world.measures.event([self.world.now, 1 << 32 | u64::from(who.0), 0, 0]);
-        self.world.make_request(who, &mut node.client);
         let fence = node.process.request(&mut self.outbox);
         self.record_handled(who, || What::Request);
         self.perform(who, fence);
@@ -415,9 +405,7 @@ impl<M: Mutex> Simulation<M> {
 
     /// At light load others request instead of a process that is down.
     fn keep_light(&mut self) {
-        if self.world.clients.active().any(|who| !self.nodes[who as usize].client.down) {
-            self.world.keep_light();
-        }
+        self.world.keep_light(|who| self.nodes[who.index()].client.down);
     }
 
     /// Restarts a process from its initial state: the algorithms define no recovery.

@@ -1,5 +1,7 @@
 //! Everything around the processes: network, clients, checks, measures.
 
+mod requests;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use mutua_algorithms::{Claim, Effect, FencingToken, Message, NodeId, Phase, Time};
@@ -16,6 +18,8 @@ use crate::{
     recorder::Recorder,
     workload::Clients,
 };
+
+pub(crate) use requests::Due;
 
 /// A process's client and its measures. The fields that every message touches come first, beside
 /// the process.
@@ -151,19 +155,6 @@ impl<M: Message> World<M> {
         }
     }
 
-    fn plan_request(&mut self, at: u64, node: NodeId, incarnation: u32) {
-        self.planned += 1;
-        self.wheel.push(at, Event::Request { node, incarnation });
-    }
-
-    /// Plans the next request of an open system.
-    pub(crate) fn plan_arrival(&mut self) {
-        let Load::Poisson { gap } = self.clients.workload.load else { return };
-        let at = self.now + self.clients.gap(Distribution::Exponential { mean: gap });
-        let node = self.clients.draw();
-        self.plan_request(at, node, u32::MAX);
-    }
-
     fn plan_for_all(&mut self, mut when: impl FnMut(&mut Clients, NodeId) -> u64) {
         for node in self.clients.active().map(NodeId) {
             let at = when(&mut self.clients, node);
@@ -186,54 +177,6 @@ impl<M: Message> World<M> {
         }
         let next = self.now + self.clients.gap(every).max(1);
         self.wheel.push(next, Event::Burst);
-    }
-
-    fn is_light(&self) -> bool {
-        matches!(self.clients.workload.load, Load::Light { .. })
-    }
-
-    fn plan_next_light(&mut self, exited_at: u64) {
-        let Load::Light { gap } = self.clients.workload.load else { return };
-        let at = (exited_at + self.clients.gap(gap)).max(self.now);
-        let node = self.clients.draw();
-        self.plan_request(at, node, u32::MAX);
-    }
-
-    /// At light load one request follows another. If the process that was to make the next one is
-    /// down, or crashed before its exit, another one makes it.
-    pub(crate) fn keep_light(&mut self) {
-        let idle = self.checks.waiting == 0 && self.checks.in_cs == 0;
-        if self.is_light() && idle && self.planned == 0 && self.next_after.is_none() {
-            self.next_after = Some(self.now);
-        }
-    }
-
-    /// Plans the next request of a process that has restarted.
-    pub(crate) fn plan_after_restart(&mut self, who: NodeId, client: &mut Client) {
-        match self.is_light() {
-            true => self.keep_light(),
-            false => self.plan_after_exit(who, client),
-        }
-    }
-
-    // Requests, entries and exits.
-
-    pub(crate) fn make_request(&mut self, who: NodeId, client: &mut Client) {
-        self.requests += 1;
-        self.idle_events = 0;
-        if self.is_light() && self.is_warm(self.requests - 1) {
-            self.open();
-        }
-        if self.is_light() {
-            self.end_of_batch();
-        }
-        client.phase = Phase::Requesting;
-        // A request that had to be put off has waited since it came.
-        let due = self.backlog.get_mut(&who).and_then(VecDeque::pop_front);
-        client.requested_at = due.unwrap_or(self.now);
-        client.entries_before = self.measures.entries_in_all;
-        client.found_free = self.checks.in_cs == 0 && self.checks.waiting == 0;
-        self.checks.requests(who);
     }
 
     fn enters(&mut self, step: Step, client: &mut Client) {
@@ -299,10 +242,6 @@ impl<M: Message> World<M> {
     }
 
     /// A request comes to a client that is not idle: it waits for the exit.
-    pub(crate) fn put_off(&mut self, who: NodeId) {
-        self.backlog.entry(who).or_default().push_back(self.now);
-    }
-
     pub(crate) fn exits(&mut self, who: NodeId, client: &mut Client) {
         self.checks.exits();
         self.idle_events = 0;
