@@ -2,7 +2,7 @@
 
 use mutua_algorithms::StartError;
 
-use crate::trail::Trail;
+use crate::{invariant::KindError, trail::Trail};
 
 /// Why a check gives no report.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -58,7 +58,7 @@ pub enum CheckError {
         /// The invariant.
         name: String,
         /// What is wrong.
-        why: String,
+        why: KindError,
     },
     /// A bug of the checker, or of the symmetries that an algorithm declares. It shows nothing else
     /// about the algorithm, and the user cannot fix it.

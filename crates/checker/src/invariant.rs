@@ -26,6 +26,7 @@ use std::fmt;
 use mutua_algorithms::{About, StatedInvariant};
 
 pub(crate) use evaluate::{Judge, Judged};
+pub use item::KindError;
 pub(crate) use item::Structure;
 pub use parser::FORMS;
 

@@ -134,7 +134,7 @@ pub use check::{Goal, Reduction, Report, Search, Task, Verdict, check, checkable
 pub use evidence::CheckError;
 pub use graph::{Graph, GraphState, GraphStep, graph};
 pub use host::{Host, NoClock};
-pub use invariant::{FORMS as INVARIANT_FORMS, Invariant, InvariantError};
+pub use invariant::{FORMS as INVARIANT_FORMS, Invariant, InvariantError, KindError};
 pub use limits::{Limits, Progress, Stop};
 pub use system::{Detector, Faults, Repair, System, Timers};
 pub use trail::{Happening, Message, Trail, What};

@@ -19,7 +19,7 @@ use mutua_algorithms::Claim;
 use crate::{
     host::{Host, Watch},
     ids::{Id, StateId},
-    invariant::{Judge, Judged},
+    invariant::{Judge, Judged, KindError},
     limits::{Limits, Stop},
     model::{Model, PANIC, Properties, bit, each, invariant_bit},
     rest::violated_at_rest,
@@ -47,7 +47,7 @@ pub(crate) struct Reached {
     /// What the invariants have met.
     pub(crate) judged: Judged,
     /// The place of an invariant that cannot be judged, and why.
-    pub(crate) unjudged: Option<(usize, String)>,
+    pub(crate) unjudged: Option<(usize, KindError)>,
 }
 
 /// A property that does not hold.
@@ -197,7 +197,7 @@ struct Level {
     depths: Vec<u64>,
     found: Vec<Found>,
     stopped: Option<Stop>,
-    unjudged: Option<(usize, String)>,
+    unjudged: Option<(usize, KindError)>,
 }
 
 impl<'a> Common<'a> {

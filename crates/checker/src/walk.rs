@@ -10,7 +10,7 @@ use mutua_algorithms::split_mix::Dice;
 
 use crate::{
     host::{Host, Watch},
-    invariant::{Judge, Judged},
+    invariant::{Judge, Judged, KindError},
     limits::Limits,
     model::{Model, Properties, each, invariant_bit},
     rest::violated_at_rest,
@@ -39,7 +39,7 @@ pub(crate) struct Walked {
     /// For each property that was violated, the shortest run that does.
     pub(crate) found: Vec<(Properties, Vec<Action>)>,
     /// The place of an invariant that cannot be judged, and why.
-    pub(crate) unjudged: Option<(usize, String)>,
+    pub(crate) unjudged: Option<(usize, KindError)>,
 }
 
 /// Runs a model at random.
@@ -89,7 +89,7 @@ impl Walked {
 struct Walker<'a> {
     stepper: Stepper<'a>,
     judge: Judge<'a>,
-    unjudged: Option<(usize, String)>,
+    unjudged: Option<(usize, KindError)>,
     walks: Walks,
     dice: Dice,
 }

@@ -8,6 +8,7 @@ use super::{Checker, Goal, Verdict};
 use crate::{
     evidence::{CheckError, Evidence},
     ghost::Ghost,
+    invariant::KindError,
     model::{Build, MOST_INVARIANTS, Model, invariant_bit},
     search::Reached,
     trail::trail_of,
@@ -45,7 +46,7 @@ impl Checker<'_> {
 
     pub(super) fn refuse_unjudged(
         &self,
-        found: Option<&(usize, String)>,
+        found: Option<&(usize, KindError)>,
     ) -> Result<(), CheckError> {
         let Some((place, why)) = found else { return Ok(()) };
         let name = self.task.invariants[*place].name().to_owned();
@@ -93,7 +94,7 @@ impl Checker<'_> {
             return Ok(());
         };
         let known: Vec<_> = known.into_iter().collect();
-        let why = format!("no process has a variable `{name}`; there are {}", known.join(", "));
+        let why = KindError::UnknownVariable { unknown: name.to_owned(), known: known.join(", ") };
         Err(CheckError::Unjudged { name: invariant.name().to_owned(), why })
     }
 

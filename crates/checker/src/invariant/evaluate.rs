@@ -10,7 +10,7 @@ use mutua_algorithms::NodeId;
 
 use super::{
     Invariant,
-    item::{Item, LinkView, MessageView, ProcessView, Structure, find, named},
+    item::{Item, KindError, LinkView, MessageView, ProcessView, Structure, find, named},
     parser::{Comparison, Expression, Function, Quantifier},
 };
 use crate::{
@@ -62,7 +62,7 @@ impl<'a> Judge<'a> {
         &mut self,
         state: &[u32],
         judged: &Judged,
-    ) -> Result<Vec<usize>, (usize, String)> {
+    ) -> Result<Vec<usize>, (usize, KindError)> {
         let (locals, rest) = state.split_at(self.model.processes);
         let processes = locals.iter().map(|&local| self.process(LocalId(local))).collect();
         let outboxes = rest[..self.model.processes].iter();
@@ -190,13 +190,13 @@ struct Scope<'a> {
     met: &'a mut bool,
 }
 
-type Evaluated = Result<Item, String>;
+type Evaluated = Result<Item, KindError>;
 
 impl Scope<'_> {
-    fn flag(&mut self, expression: &Expression) -> Result<bool, String> {
+    fn flag(&mut self, expression: &Expression) -> Result<bool, KindError> {
         match self.item(expression)? {
             Item::Flag(flag) => Ok(flag),
-            other => Err(format!("true or false is needed, not {}", other.kind())),
+            other => Err(needed("true or false", &other)),
         }
     }
 
@@ -238,14 +238,14 @@ impl Scope<'_> {
             (Item::Stamp(stamp), "time") => Ok(Item::Time(stamp.time)),
             (Item::Stamp(stamp), "node") => Ok(Item::Node(stamp.node)),
             (Item::Message(message), _) => Ok(part(&message, name)),
-            (other, _) => Err(format!("{} has no `{name}`", other.kind())),
+            (other, _) => Err(KindError::NoMember(other.kind(), name.to_owned())),
         }
     }
 
     fn variable(&self, node: NodeId, name: &str) -> Evaluated {
         let Some(process) = self.situation.processes.get(node.index()) else {
-            let most = self.situation.processes.len() - 1;
-            return Err(format!("unknown process P{node}: the last one is P{most}"));
+            let last = self.situation.processes.len() - 1;
+            return Err(KindError::UnknownProcess { unknown: node, last });
         };
         Ok(find(&process.0, name).cloned().unwrap_or(Item::None))
     }
@@ -254,12 +254,12 @@ impl Scope<'_> {
         let items = match self.item(list)? {
             Item::None => return Ok(Item::None),
             Item::List(items) => items,
-            other => return Err(format!("{} has no items", other.kind())),
+            other => return Err(KindError::NoItems(other.kind())),
         };
         let place = match self.item(index)? {
             Item::Node(node) => Some(node.index()),
             Item::Number(number) => usize::try_from(number).ok(),
-            other => return Err(format!("{} cannot be a place in a list", other.kind())),
+            other => return Err(KindError::NoPlace(other.kind())),
         };
         Ok(place.and_then(|place| items.get(place).cloned()).unwrap_or(Item::None))
     }
@@ -293,18 +293,18 @@ impl Scope<'_> {
     }
 
     /// The items of a list; none has no items.
-    fn list(&mut self, expression: &Expression) -> Result<Arc<[Item]>, String> {
+    fn list(&mut self, expression: &Expression) -> Result<Arc<[Item]>, KindError> {
         match self.item(expression)? {
             Item::List(items) => Ok(items),
             Item::None => Ok(Arc::new([])),
-            other => Err(format!("a list is needed, not {}", other.kind())),
+            other => Err(needed("a list", &other)),
         }
     }
 
-    fn node(&mut self, expression: &Expression) -> Result<NodeId, String> {
+    fn node(&mut self, expression: &Expression) -> Result<NodeId, KindError> {
         match self.item(expression)? {
             Item::Node(node) => Ok(node),
-            other => Err(format!("a process is needed, not {}", other.kind())),
+            other => Err(needed("a process", &other)),
         }
     }
 
@@ -316,12 +316,12 @@ impl Scope<'_> {
             (Function::Neighbours, [node]) => {
                 let node = self.node(node)?;
                 let found = structure.neighbours.get(node.index());
-                found.cloned().ok_or("the algorithm has no tree, so no neighbours")?
+                found.cloned().ok_or(KindError::NoStructure("tree, so no neighbours"))?
             }
             (Function::Quorum, [node]) => {
                 let node = self.node(node)?;
                 let found = structure.quorums.get(node.index());
-                found.cloned().ok_or("the algorithm has no quorums")?
+                found.cloned().ok_or(KindError::NoStructure("quorums"))?
             }
             _ => Item::Number(self.situation.processes.len() as i64),
         })
@@ -353,11 +353,18 @@ impl Scope<'_> {
             match self.variable(here, name)? {
                 Item::Node(next) => here = next,
                 Item::None => break,
-                other => return Err(format!("`{name}` is {} and no process", other.kind())),
+                other => {
+                    let (variable, found) = (name.to_owned(), other.kind());
+                    return Err(KindError::NoProcess { variable, found });
+                }
             }
         }
         Ok(Item::Flag(false))
     }
+}
+
+fn needed(needed: &'static str, found: &Item) -> KindError {
+    KindError::Needed { needed, found: found.kind() }
 }
 
 fn part(message: &MessageView, name: &str) -> Item {
@@ -369,7 +376,7 @@ fn part(message: &MessageView, name: &str) -> Item {
     }
 }
 
-fn compare(comparison: Comparison, a: &Item, b: &Item) -> Result<bool, String> {
+fn compare(comparison: Comparison, a: &Item, b: &Item) -> Result<bool, KindError> {
     Ok(match comparison {
         Comparison::Equal => a.equals(b)?,
         Comparison::Unequal => !a.equals(b)?,
@@ -386,7 +393,7 @@ fn compare(comparison: Comparison, a: &Item, b: &Item) -> Result<bool, String> {
                 }
                 found
             }
-            other => return Err(format!("a list is needed behind `in`, not {}", other.kind())),
+            other => return Err(needed("a list behind `in`", other)),
         },
     })
 }
@@ -394,6 +401,6 @@ fn compare(comparison: Comparison, a: &Item, b: &Item) -> Result<bool, String> {
 fn add(a: Item, b: Item, sign: i64) -> Evaluated {
     match (a, b) {
         (Item::Number(a), Item::Number(b)) => Ok(Item::Number(a.saturating_add(sign * b))),
-        (a, b) => Err(format!("{} and {} have no sum", a.kind(), b.kind())),
+        (a, b) => Err(KindError::NoSum(a.kind(), b.kind())),
     }
 }

@@ -64,6 +64,66 @@ impl Structure {
     }
 }
 
+/// Why a formula cannot be judged: it names something that there is not, or applies an operation to
+/// a value of a kind that does not have it.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KindError {
+    /// A value of another kind is needed.
+    #[error("{needed} is needed, not {found}")]
+    Needed {
+        /// What is needed.
+        needed: &'static str,
+        /// The kind of the value.
+        found: &'static str,
+    },
+    /// Values of two kinds are compared.
+    #[error("{0} is compared with {1}")]
+    Compared(&'static str, &'static str),
+    /// Values of these kinds have no order.
+    #[error("{0} and {1} have no order")]
+    NoOrder(&'static str, &'static str),
+    /// Values of these kinds cannot be added.
+    #[error("{0} and {1} have no sum")]
+    NoSum(&'static str, &'static str),
+    /// A value of this kind has no such part.
+    #[error("{0} has no `{1}`")]
+    NoMember(&'static str, String),
+    /// A value of this kind is not a list.
+    #[error("{0} has no items")]
+    NoItems(&'static str),
+    /// A value of this kind is not a position.
+    #[error("{0} cannot be a place in a list")]
+    NoPlace(&'static str),
+    /// The variable that is followed does not name a process.
+    #[error("`{variable}` is {found} and no process")]
+    NoProcess {
+        /// The variable.
+        variable: String,
+        /// The kind of its value.
+        found: &'static str,
+    },
+    /// The system has no such process.
+    #[error("unknown process P{unknown}: the last one is P{last}")]
+    UnknownProcess {
+        /// The process.
+        unknown: NodeId,
+        /// The last process of the system.
+        last: usize,
+    },
+    /// No process has such a variable in any state.
+    #[error("no process has a variable `{unknown}`; there are {known}")]
+    UnknownVariable {
+        /// The name.
+        unknown: String,
+        /// The variables that processes have.
+        known: String,
+    },
+    /// The algorithm does not run on this structure.
+    #[error("the algorithm has no {0}")]
+    NoStructure(&'static str),
+}
+
 impl Item {
     pub(crate) fn word(word: &str) -> Self {
         Self::Word(word.into())
@@ -89,7 +149,7 @@ impl Item {
     }
 
     /// Whether both are the same. Values of two kinds are not compared, but with `none`.
-    pub(crate) fn equals(&self, other: &Self) -> Result<bool, String> {
+    pub(crate) fn equals(&self, other: &Self) -> Result<bool, KindError> {
         match (self, other) {
             (Self::List(a), Self::List(b)) => {
                 if a.len() != b.len() {
@@ -103,17 +163,17 @@ impl Item {
             }
             (Self::None, _) | (_, Self::None) => Ok(self == other),
             (a, b) if std::mem::discriminant(a) == std::mem::discriminant(b) => Ok(a == b),
-            (a, b) => Err(format!("{} is compared with {}", a.kind(), b.kind())),
+            (a, b) => Err(KindError::Compared(a.kind(), b.kind())),
         }
     }
 
     /// The order of numbers, clock readings and timestamps.
-    pub(crate) fn order(&self, other: &Self) -> Result<Ordering, String> {
+    pub(crate) fn order(&self, other: &Self) -> Result<Ordering, KindError> {
         match (self, other) {
             (Self::Number(a), Self::Number(b)) => Ok(a.cmp(b)),
             (Self::Time(a), Self::Time(b)) => Ok(a.cmp(b)),
             (Self::Stamp(a), Self::Stamp(b)) => Ok(a.cmp(b)),
-            (a, b) => Err(format!("{} and {} have no order", a.kind(), b.kind())),
+            (a, b) => Err(KindError::NoOrder(a.kind(), b.kind())),
         }
     }
 }

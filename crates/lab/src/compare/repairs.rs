@@ -12,7 +12,7 @@ use super::{
     grid::Effort,
     results::{Measured, OnEvents, Task},
 };
-use crate::size;
+use crate::size::{self, TooLarge};
 
 /// The repair of one system after the crash of one process.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -81,7 +81,9 @@ impl Task for RepairCell {
                 watch(report.report.events);
                 RepairFigures::of(&report)
             }
-            Err(why) => RepairFigures { refused: Some(why), ..RepairFigures::default() },
+            Err(why) => {
+                RepairFigures { refused: Some(why.to_string()), ..RepairFigures::default() }
+            }
         }
     }
 
@@ -90,19 +92,29 @@ impl Task for RepairCell {
     }
 }
 
+/// Why the repair of a system was not measured.
+#[derive(Debug, thiserror::Error)]
+enum RepairError {
+    #[error("unknown algorithm")]
+    Unknown,
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
 impl RepairCell {
     /// `generic` or `special`.
     pub fn kind(&self) -> &'static str {
         if self.special { "special" } else { "generic" }
     }
 
-    fn simulate(&self, effort: &Effort, at_once: usize) -> Result<RepairReport, String> {
-        let unknown = || "unknown algorithm".to_owned();
-        let about = registry::about(&self.algorithm).ok_or_else(unknown)?;
+    fn simulate(&self, effort: &Effort, at_once: usize) -> Result<RepairReport, RepairError> {
+        let about = registry::about(&self.algorithm).ok_or(RepairError::Unknown)?;
         let plan = self.plan(about, effort);
-        size::check(about, &plan.plan.setup, at_once).map_err(|error| error.to_string())?;
-        let report = simulate_repaired(about.name, &plan, None).ok_or_else(unknown)?;
-        report.map_err(|error: StartError| error.to_string())
+        size::check(about, &plan.plan.setup, at_once)?;
+        let report = simulate_repaired(about.name, &plan, None).ok_or(RepairError::Unknown)?;
+        Ok(report?)
     }
 
     /// One process in the middle crashes; of a coordinator and its clients, the coordinator.

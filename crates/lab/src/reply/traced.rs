@@ -78,25 +78,6 @@ fn ordered(events: &[Event]) -> Vec<Event> {
     out
 }
 
-/// Whether a process handles this event, and does not act by it.
-fn is_handled(what: &What) -> bool {
-    !matches!(
-        what,
-        What::Send { .. }
-            | What::Multicast { .. }
-            | What::AppSend { .. }
-            | What::Enter { .. }
-            | What::Elected { .. }
-            | What::Timer { .. }
-            | What::Cancel { .. }
-            | What::Nonsense { .. }
-            | What::Drop { .. }
-            | What::Duplicate { .. }
-            | What::Violation { .. }
-            | What::Note { .. }
-    )
-}
-
 /// Steps, and the events with their numbers instead of their times.
 struct Told {
     steps: Vec<Step>,
@@ -116,7 +97,7 @@ fn steps(header: &Header, events: Vec<Event>) -> Result<Told, Refused> {
     while from < rest.len() {
         let head = &rest[from];
         let follows = |event: &&Event| {
-            event.who == head.who && event.at == head.at && !is_handled(&event.what)
+            event.who == head.who && event.at == head.at && !describe::is_handled(&event.what)
         };
         let length = 1 + rest[from + 1..].iter().take_while(follows).count();
         if told.steps.len() > MOST_STEPS {

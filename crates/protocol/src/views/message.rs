@@ -125,9 +125,9 @@ pub struct Ask {
 pub enum ViewEffect {
     /// Send this to a member, whichever incarnation of it runs.
     Send {
-        /// To whom.
+        /// The receiver.
         to: MemberId,
-        /// What.
+        /// The message.
         message: Message,
     },
     /// Propose this to the consensus engine. It may be lost.
