@@ -106,6 +106,7 @@ impl PictureArguments {
         self.check(header.unit)?;
         self.check_variables(events)?;
         let drawing = self.drawing(header, drawing);
+        check_steps(header.unit, events, &drawing)?;
         write(file, header, events, &drawing)
     }
 
@@ -124,11 +125,7 @@ impl PictureArguments {
     }
 
     fn drawing(&self, header: &Header, drawing: Drawing) -> Drawing {
-        let unit = match header.unit {
-            Unit::Step | Unit::Nanoseconds => 1,
-            Unit::Microseconds => 1_000,
-            Unit::Milliseconds => 1_000_000,
-        };
+        let unit = nanoseconds(header.unit);
         let steps = self.steps.map(|steps| {
             let unit = if steps.are_times { unit } else { 1 };
             (steps.first / unit, steps.last / unit)
@@ -141,6 +138,30 @@ impl PictureArguments {
             variables: self.variables.clone(),
             ..drawing
         }
+    }
+}
+
+/// The nanoseconds of a unit; a step counts as one.
+fn nanoseconds(unit: Unit) -> u64 {
+    match unit {
+        Unit::Step | Unit::Nanoseconds => 1,
+        Unit::Microseconds => 1_000,
+        Unit::Milliseconds => 1_000_000,
+    }
+}
+
+/// Refuses steps that are all behind the end of the trace.
+fn check_steps(unit: Unit, events: &[Event], drawing: &Drawing) -> Result<()> {
+    let end = events.last().map_or(0, |event| event.at);
+    match (drawing.steps, unit) {
+        (Some((first, _)), Unit::Step) if first > end => {
+            Err(usage(format!("invalid --steps: the last step is {end}")))
+        }
+        (Some((first, _)), _) if first > end => {
+            let end = durations::show((end * nanoseconds(unit)) as f64);
+            Err(usage(format!("invalid --steps: the trace ends after {end}")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -160,8 +160,14 @@ fn png_and_pdf_are_what_their_names_say() {
     let (code, refusal, _) = draw("x.gif", "");
     assert_eq!(code, Some(64));
     assert!(refusal.contains("ends in .svg, .png, .pdf or .html"), "{refusal}");
-    for wrong in ["--scale 0", "--width 3", "--steps 9..2", "--steps 1ms..2ms", "--variables luck"]
-    {
+    for wrong in [
+        "--scale 0",
+        "--width 3",
+        "--steps 9..2",
+        "--steps 900..901",
+        "--steps 1ms..2ms",
+        "--variables luck",
+    ] {
         assert_eq!(draw("y.svg", wrong).0, Some(64), "{wrong}");
     }
 }
