@@ -162,7 +162,7 @@ class Guard:
         self, driver: Driver, name: bytes, timeout: float | None, value: bytes | None = None
     ) -> None:
         self._driver = driver
-        self._outcome: Future[Self] = Future()
+        self._outcome: Future[None] = Future()
         self._lost = threading.Event()
         self._reason: str | None = None
         self._callbacks: list[Callable[[str], object]] = []
@@ -231,17 +231,19 @@ class Guard:
 
     def _wait(self) -> Self:
         try:
-            return self._outcome.result()
+            self._outcome.result()
         except BaseException:
             self.release()
             raise
+        return self
 
     async def _wait_async(self) -> Self:
         try:
-            return await asyncio.wrap_future(self._outcome)
+            await asyncio.wrap_future(self._outcome)
         except BaseException:
             self.release()
             raise
+        return self
 
     def _leave(self, kind: type[BaseException] | None) -> None:
         """The end of a block. A lost lock is an error, unless there is another one."""
@@ -267,7 +269,7 @@ class Guard:
     def _granted(self, token: int) -> None:
         self._token = token
         if self._outcome.set_running_or_notify_cancel():
-            self._outcome.set_result(self)
+            self._outcome.set_result(None)
 
     def _failed(self, error: Error) -> None:
         if self._outcome.set_running_or_notify_cancel():

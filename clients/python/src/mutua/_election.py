@@ -174,7 +174,8 @@ class _Observer:
                 response_deserializer=pb.Lock.FromString,
             )
             self._stream = watch(pb.WatchRequest(name=self._name))
-        return next(self._stream)
+        state: pb.Lock = next(self._stream)
+        return state
 
     def _leave(self) -> None:
         stream, channel = self._stream, self._channel
