@@ -5,9 +5,14 @@
 //! the state exchange and the records.
 
 mod clients;
+#[path = "../harness/engine.rs"]
 mod engine;
+#[path = "../harness/events.rs"]
+mod events;
 mod exchange;
 mod exchange_model;
+#[path = "../harness/external.rs"]
+mod external;
 mod faults;
 mod locks;
 mod model;
@@ -18,3 +23,5 @@ mod search;
 mod seeds;
 mod traps;
 mod world;
+
+use world::Layers as World;
