@@ -212,6 +212,8 @@ impl Policy {
     fn note_late(&mut self, now: Moment, settings: &ViewSettings, state: &DecidedState) {
         let Some(last) = state.last() else { return };
         if state.begun() >= last.number || self.has_begun(last) {
+            // It began after all, with those that were late.
+            self.late = None;
             return;
         }
         let coordinator = last.coordinator();

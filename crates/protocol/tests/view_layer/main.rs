@@ -14,6 +14,7 @@ mod exchange_model;
 #[path = "../harness/external.rs"]
 mod external;
 mod faults;
+mod late;
 mod locks;
 mod model;
 mod network;
