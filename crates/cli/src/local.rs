@@ -9,11 +9,13 @@
 mod endpoint;
 mod node;
 pub(crate) mod notice;
+mod process;
 mod selection;
 mod start;
 
 pub(crate) use endpoint::{Endpoint, socket_of};
 pub(crate) use node::{main, raise_open_files};
+pub(crate) use process::Listener;
 pub(crate) use selection::{SYSTEM_CONFIG, Selection, Target, config_file};
 use start::connect_or_start;
 

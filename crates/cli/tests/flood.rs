@@ -70,7 +70,8 @@ impl Nodes {
         let begun = Instant::now();
         loop {
             if let Ok(channel) = connect(&endpoint).await {
-                let status = ControlClient::new(channel.clone()).status(v1::StatusRequest {}).await;
+                let status =
+                    ControlClient::new(channel.clone()).status(v1::StatusRequest::default()).await;
                 if status.is_ok_and(|status| status.into_inner().suspended.is_none()) {
                     return channel;
                 }

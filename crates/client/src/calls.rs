@@ -119,11 +119,58 @@ pub fn close_session(endpoint: &str, session: i64) -> Result<(), CallError> {
 ///
 /// See [`CallError`].
 pub async fn status(endpoint: &str) -> Result<v1::StatusResponse, CallError> {
+    request_status(endpoint, v1::StatusRequest { members: false }).await
+}
+
+/// Requests a node's status, with what the other members report of themselves.
+///
+/// # Errors
+///
+/// See [`CallError`].
+pub async fn status_of_all(endpoint: &str) -> Result<v1::StatusResponse, CallError> {
+    request_status(endpoint, v1::StatusRequest { members: true }).await
+}
+
+async fn request_status(
+    endpoint: &str,
+    request: v1::StatusRequest,
+) -> Result<v1::StatusResponse, CallError> {
     let call = async {
         let mut client = ControlClient::new(connect(endpoint).await?);
-        Ok(client.status(v1::StatusRequest {}).await?.into_inner())
+        Ok(client.status(request).await?.into_inner())
     };
     timeout(CONTROL_LIMIT, call).await.map_err(|_| CallError::TimedOut(CONTROL_LIMIT))?
+}
+
+/// Requests the rules of locks that the node's cluster has decided.
+///
+/// # Errors
+///
+/// See [`CallError`].
+pub async fn rules(endpoint: &str) -> Result<v1::RulesResponse, CallError> {
+    let call = async {
+        let mut client = ControlClient::new(connect(endpoint).await?);
+        Ok(client.rules(v1::RulesRequest {}).await?.into_inner())
+    };
+    timeout(CONTROL_LIMIT, call).await.map_err(|_| CallError::TimedOut(CONTROL_LIMIT))?
+}
+
+/// Changes the rules of locks in the node's cluster, and waits until they are in force. `file` is
+/// the name of the text for errors.
+///
+/// # Errors
+///
+/// See [`CallError`].
+pub async fn change_rules(
+    endpoint: &str,
+    rules: String,
+    file: String,
+) -> Result<v1::RulesResponse, CallError> {
+    let call = async {
+        let mut client = ControlClient::new(connect(endpoint).await?);
+        Ok(client.change_rules(v1::ChangeRulesRequest { rules, file }).await?.into_inner())
+    };
+    timeout(CHANGE_LIMIT, call).await.map_err(|_| CallError::TimedOut(CHANGE_LIMIT))?
 }
 
 /// Makes a one-time token with which a new member can join the node's cluster.

@@ -49,7 +49,10 @@ pub mod session;
 pub mod testing;
 
 pub use address::{ConnectError, PathTooLong, fits, normal};
-pub use calls::{About, CallError, about, change_member, close_session, invite, status, stop};
+pub use calls::{
+    About, CallError, about, change_member, change_rules, close_session, invite, rules, status,
+    status_of_all, stop,
+};
 pub use client::{
     AcquireError, Client, Election, Guard, Holder, Leader, Leadership, Lock, Lost, Observer,
     Options, blocking,

@@ -40,19 +40,21 @@
 mod access;
 mod file;
 mod keys;
+mod rules;
 
 use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use mutua_algorithms::{UnknownName, durations::InvalidDuration};
 use mutua_protocol::{
     Limits, Plan, PlanError, Rule, RuleError,
-    views::{MAX_VOTERS, Role, ViewSettings},
+    views::{Levels, MAX_VOTERS, Role, ViewSettings},
 };
 use mutua_tls::TlsFiles;
 
 use crate::{TraceConfig, identity::IdentityFile};
 pub use access::{AccessRule, Action, ClientPattern};
 pub use keys::{CONFIG_KEYS, ConfigKey, KeyDefault};
+pub use rules::{parse_rules, rules_text};
 
 /// The default length of a view lease.
 pub const VIEW_LEASE: Duration = Duration::from_millis(1500);
@@ -100,6 +102,8 @@ pub struct Config {
     /// The longest lease of a client outside the node's process: a longer one that is requested
     /// becomes this long. After a crash of all members that keep records, grants wait for it.
     pub longest_lease: Duration,
+    /// This member holds the level of the protocol down to this one.
+    pub highest_level: u16,
     /// The certificates for mutual TLS, if it is used.
     pub tls: Option<TlsFiles>,
     /// Without TLS, accept addresses off this machine, though links are neither encrypted nor
@@ -248,6 +252,7 @@ impl Config {
             limits: Limits::default(),
             view_lease: VIEW_LEASE,
             longest_lease: LONGEST_LEASE,
+            highest_level: Levels::HERE.newest,
             tls: None,
             insecure: false,
             metrics_listen: None,
@@ -291,6 +296,7 @@ impl Config {
         settings.lost_after = settings.full_lease();
         settings.heartbeat = settings.heartbeat.min(lease / 5);
         settings.add_after = settings.add_after.min(lease);
+        settings.levels = Levels::HERE.up_to(self.highest_level);
         settings
     }
 

@@ -11,6 +11,7 @@ mod following;
 mod founding;
 mod membership;
 mod reports;
+mod rules;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +31,7 @@ use mutua_consensus::{
 };
 use mutua_protocol::{
     Member, Plan, PlanError, Rule, ViewSource,
-    views::{Command, MemberId, Persisted, Role, ViewSettings},
+    views::{Command, Levels, MemberId, Persisted, Role, ViewSettings},
 };
 use tokio::{
     sync::Notify,
@@ -121,7 +122,9 @@ impl Consensus {
         let mut caller = |member: &MemberConfig| {
             let (from, to) = (me.clone(), member.name.clone());
             let cluster = config.cluster.clone();
-            let greeting = Greeting { cluster, from, to, incarnation, cluster_id: 0, id: 0 };
+            let levels = config.view_settings().levels;
+            let greeting =
+                Greeting { cluster, from, to, incarnation, cluster_id: 0, id: 0, levels };
             (member.name != me).then(|| {
                 let (caller, task) =
                     Caller::new(transport.clone(), member.address.clone(), greeting);
@@ -259,7 +262,7 @@ impl Consensus {
 
 impl Answers for Consensus {
     fn greet(&self, greeting: &Greeting) -> Result<(), ControlError> {
-        let Greeting { cluster, from, to, incarnation, cluster_id, id } = greeting;
+        let Greeting { cluster, from, to, incarnation, cluster_id, id, levels } = greeting;
         let refused = |text| Err(ControlError::Refused(text));
         if *cluster != self.cluster {
             let ours = &self.cluster;
@@ -268,6 +271,11 @@ impl Answers for Consensus {
         if *to != self.me && !to.is_empty() {
             return refused(format!("it calls {to}, and this is {}", self.me));
         }
+        let Some(driver) = self.driver.upgrade() else { return Ok(()) };
+        let fits = driver.call(|core, _| core.protocol.check_levels(*levels));
+        if let Err(error) = fits {
+            return refused(error.to_string());
+        }
         let ours = self.identity().as_ref().map(|identity| identity.cluster);
         if *id == 0 {
             return Ok(());
@@ -275,7 +283,6 @@ impl Answers for Consensus {
         if ours != Some(*cluster_id) {
             return refused("it is in a cluster with another id".to_owned());
         }
-        let Some(driver) = self.driver.upgrade() else { return Ok(()) };
         driver.call(|core, now| {
             let Some(directory) = core.protocol.directory() else { return Ok(()) };
             let id = MemberId(*id);
@@ -389,6 +396,11 @@ enum NotStarted {
     Identity(io::Error),
     #[error("the decided rules cannot be followed: {0}")]
     Rules(#[from] PlanError),
+    #[error(
+        "the cluster has decided level {level} of the protocol, and this node can use {levels}: \
+         run a later version of it, or raise highest_level in its configuration"
+    )]
+    Level { level: u16, levels: Levels },
 }
 
 impl Consensus {
@@ -505,6 +517,7 @@ impl Consensus {
         watch: &mut Watch,
     ) -> Result<(), NotStarted> {
         self.note_identity(driver)?;
+        self.check_level(driver)?;
         if !self.look_at_removal(driver, watch)? {
             self.look_at_role(driver, watch).await?;
             self.look_for_news(driver, watch);
@@ -516,6 +529,16 @@ impl Consensus {
             self.look_at_voters(driver, &engine);
         }
         Ok(())
+    }
+
+    /// A node that does not understand what the others send must not go on.
+    fn check_level(&self, driver: &Arc<Driver>) -> Result<(), NotStarted> {
+        let level = driver.call(|core, _| Some(core.protocol.view_layer()?.state().last()?.level));
+        let levels = self.settings.levels;
+        match level {
+            Some(level) if !levels.contains(level) => Err(NotStarted::Level { level, levels }),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// The voters that something has arrived from lately. A former member has no link any more, and
@@ -539,13 +562,16 @@ impl Consensus {
                 |one: &&mutua_protocol::views::Directory| one.version() > identity.known.version();
             core.protocol.directory().filter(newer).cloned()
         });
+        let decided = driver.call(|core, _| core.protocol.decided_rules().and_then(Result::ok));
+        let same_rules = decided.is_none() || decided == identity.decided_rules;
         let granting = driver.call(|core, _| core.protocol.epoch().is_some());
         let settled = !identity.recovered || !granting;
-        if (identity.founded || !begun) && known.is_none() && settled {
+        if (identity.founded || !begun) && known.is_none() && settled && same_rules {
             return Ok(());
         }
         identity.recovered &= !granting;
         identity.founded |= begun;
+        identity.decided_rules = decided.or(identity.decided_rules);
         identity.known = known.unwrap_or(identity.known);
         self.adopt(identity).map_err(NotStarted::Identity)
     }

@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
-use mutua_protocol::views::Role;
+use mutua_protocol::views::{Levels, Role};
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -23,7 +23,7 @@ use crate::{
 /// The first bytes of a control connection.
 pub(crate) const MAGIC: &[u8; 4] = b"MTUC";
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// The longest body: a snapshot of what is decided is far shorter.
 const MAX_BODY: usize = 16 << 20;
@@ -76,6 +76,8 @@ pub(crate) struct Greeting {
     /// The cluster's id and that of the member that calls, once it has one; else 0.
     pub(crate) cluster_id: u64,
     pub(crate) id: u64,
+    /// The levels that it can use.
+    pub(crate) levels: Levels,
 }
 
 /// What a process that wants to become a member sends.

@@ -14,8 +14,8 @@ use tokio::{
 };
 
 use crate::{
-    Config, Guard, Lock, LockStatus, MembershipError, Node, Role, ServedClient, StartError, Traced,
-    driver::Driver,
+    Config, Guard, Lock, LockStatus, MembershipError, Node, Role, Rule, ServedClient, StartError,
+    Traced, driver::Driver,
 };
 
 /// The time limit of a call.
@@ -158,6 +158,28 @@ impl NodeHandle {
         self.driver.consensus.get().ok_or(MembershipError::NoCluster)?.set_role(name, role).await
     }
 
+    /// The rules of locks that the cluster has decided, as a file has them, and the number of their
+    /// changes.
+    ///
+    /// # Errors
+    ///
+    /// See [`MembershipError`].
+    pub fn rules(&self) -> Result<(u64, String), MembershipError> {
+        let rules = self.driver.consensus.get().ok_or(MembershipError::NoCluster)?.rules();
+        rules.map(|(number, rules)| (number, crate::rules_text(&rules)))
+    }
+
+    /// Makes these the rules of locks at all members. It returns when a view with them has begun,
+    /// with the number of changes.
+    ///
+    /// # Errors
+    ///
+    /// See [`MembershipError`].
+    pub async fn change_rules(&self, rules: &[Rule]) -> Result<u64, MembershipError> {
+        let consensus = self.driver.consensus.get().ok_or(MembershipError::NoCluster)?;
+        consensus.change_rules(rules).await
+    }
+
     /// Whether sessions may be renewed now: not while the node's view lease has lapsed, since other
     /// members may serve its clients then.
     pub fn may_renew(&self) -> bool {
@@ -173,6 +195,12 @@ impl NodeHandle {
     pub fn keeps_record(&self, name: &[u8], fence: u64) -> bool {
         let fence = FencingToken(Time::from_number(fence));
         self.driver.call(|core, _| core.protocol.keeps_record(name, fence))
+    }
+
+    /// Whether this node keeps a record of a hold of this session.
+    pub fn keeps_session(&self, session: i64) -> bool {
+        let session = session.cast_unsigned();
+        self.driver.call(|core, _| core.protocol.keeps_session(session))
     }
 
     /// A client outside the process says that it holds a lock that no node serves. It counts if all

@@ -32,6 +32,9 @@ pub(crate) struct ClusterIdentity {
     pub(crate) members: Vec<Founder>,
     /// The rules of the locks, from the configuration of the first of them.
     pub(crate) rules: Vec<Rule>,
+    /// The rules that were decided last, if they have changed since.
+    #[serde(default)]
+    pub(crate) decided_rules: Option<Vec<Rule>>,
     /// No client of the cluster has a longer TTL, before the log says more.
     pub(crate) longest: Duration,
     /// The epoch of the first view is above this one.
@@ -81,6 +84,7 @@ impl ClusterIdentity {
             me,
             members,
             rules,
+            decided_rules: None,
             longest: USUAL_TTL,
             floor: 0,
             founded: false,

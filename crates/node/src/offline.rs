@@ -205,6 +205,7 @@ pub async fn join(config: &Config, join: Join) -> Result<u64, PrepareError> {
         incarnation: 0,
         cluster_id: 0,
         id: 0,
+        levels: config.view_settings().levels,
     };
     let name = config.node.clone();
     let joining = Joining { token, name, address, role: join.role, replaces: join.replaces };
@@ -250,8 +251,9 @@ pub fn recover(config: &Config, longest: Duration) -> Result<(), PrepareError> {
     let now = clock::epoch_of(std::time::SystemTime::now());
     let floor = epoch.max(old.floor).max(now).saturating_add(SKIPPED_EPOCHS);
     let floor = floor.min(Time::EPOCHS - 2);
+    let rules = old.decided_rules.unwrap_or(old.rules);
     let mut identity =
-        ClusterIdentity::new(crate::random().max(1), vec![founder(&own, Role::Voter)], old.rules);
+        ClusterIdentity::new(crate::random().max(1), vec![founder(&own, Role::Voter)], rules);
     (identity.floor, identity.longest, identity.recovered) = (floor, longest, true);
     disk.write_epoch(floor).map_err(unusable(config))?;
     // The log of a voter of the lost cluster; this member has a new id.

@@ -32,6 +32,14 @@ pub struct NodeStatus {
     pub members: Vec<MemberStatus>,
     /// What this node's configuration says and the cluster has decided otherwise.
     pub notes: Vec<String>,
+    /// The level of the protocol that is decided.
+    pub level: Option<u16>,
+    /// The number of changes of the rules of locks since the cluster was founded.
+    pub rules: u64,
+    /// The number of locks that a server around the node holds for clients of lost nodes.
+    pub custodies: usize,
+    /// Milliseconds until the view begins, while it waits for leases or for lost records.
+    pub begins_in_ms: Option<u64>,
     /// The number of locks it knows.
     pub locks: usize,
     /// The number of locks that its clients hold.
@@ -74,6 +82,23 @@ pub struct MemberStatus {
     pub role: String,
     /// The role that it will have once it has the log of the consensus engine.
     pub becomes: Option<String>,
+    /// Whether it keeps records of clients' holds in the view.
+    pub keeps: bool,
+    /// What it reports of itself, if it was asked and has answered.
+    pub report: Option<MemberReport>,
+}
+
+/// What a member reports of itself.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct MemberReport {
+    /// The number of records of clients' holds that it keeps.
+    pub records: usize,
+    /// The number of locks that it holds for clients of lost nodes.
+    pub custodies: usize,
+    /// Milliseconds until its view lease lapses unless a majority of voters renews it.
+    pub lease_left_ms: u64,
+    /// Why it grants nothing, if so.
+    pub suspended: Option<String>,
 }
 
 impl Driver {
@@ -110,6 +135,8 @@ impl Driver {
                 address: entry.map(|entry| entry.address.clone()).unwrap_or_default(),
                 role: entry.map(|entry| entry.role.name().to_owned()).unwrap_or_default(),
                 becomes: directory.wanted(id).map(|role| role.name().to_owned()),
+                keeps: view.is_some_and(|view| view.keepers.contains(&member)),
+                report: None,
             }
         };
         let of_link = |link: LinkStatus| member(link.member, link.up, link.for_ms, link.backlog);
@@ -137,6 +164,10 @@ impl Driver {
             lease_left_ms: view.as_ref().map(|view| view.lease_left_ms),
             leader: consensus.and_then(|consensus| consensus.leader()),
             records: view.as_ref().map_or(0, |view| view.records),
+            level: view.as_ref().map(|view| view.level),
+            rules: view.as_ref().map_or(0, |view| view.rules),
+            custodies: 0,
+            begins_in_ms: view.as_ref().and_then(|view| view.begins_in_ms),
             members,
             notes: consensus.map(|consensus| consensus.differences()).unwrap_or_default(),
             locks,

@@ -43,7 +43,10 @@ pub use member::{Member, digest};
 pub use moment::Moment;
 pub use pattern::Pattern;
 pub use plan::{DEFAULT_ALGORITHM, Plan, PlanError, Rule, RuleError, usable};
-pub use protocol::{CallId, Caller, MAX_CALL, Protocol, ProtocolConfig, Rejected, ViewSource};
+pub use protocol::{
+    CallId, Caller, MAX_CALL, Protocol, ProtocolConfig, Rejected, ViewSource, decode_rules,
+    encode_rules,
+};
 pub use settings::Limits;
 pub use status::{HolderStatus, LinkStatus, LockStatus, Status, ViewStatus, WaiterStatus};
 pub use table::{Counts, LockId, Owner, Ticket};

@@ -402,6 +402,7 @@ mod tests {
                     incarnation: INCARNATIONS[from],
                     session: self.ends[from].session(),
                     received: self.ends[from].received(),
+                    levels: crate::views::Levels::HERE,
                 };
                 let ours = Ours { incarnation: INCARNATIONS[to], dials: to == 1 };
                 let connection = Connection(self.connections);
@@ -420,6 +421,7 @@ mod tests {
                 incarnation: 99,
                 session: 0,
                 received: 0,
+                levels: crate::views::Levels::HERE,
             };
             let ours = Ours { incarnation: INCARNATIONS[end], dials: end == 1 };
             let greeting = self.ends[end].connect(Moment::ZERO, Connection(0), &hello, ours);

@@ -12,6 +12,7 @@ mod peers;
 mod reclaim;
 mod records;
 mod refusals;
+mod rules;
 mod tracing;
 mod tries;
 mod view_status;
@@ -37,6 +38,7 @@ pub use decided::ViewSource;
 pub(crate) use locks::CLOCK_BROKEN;
 pub(crate) use peers::Kept;
 pub use peers::Rejected;
+pub use rules::{decode as decode_rules, encode as encode_rules};
 
 /// The configuration of a node.
 #[derive(Clone, Debug)]

@@ -46,6 +46,12 @@ pub struct ViewStatus {
     pub records: usize,
     /// The incarnation of each member and keeper.
     pub incarnations: Vec<(Member, u64)>,
+    /// The level of what may be sent in it.
+    pub level: u16,
+    /// The number of changes of the rules of locks that it has.
+    pub rules: u64,
+    /// Milliseconds until it begins, while it waits for leases or for lost records.
+    pub begins_in_ms: Option<u64>,
     /// For each member that reports to this voter: the members that it receives messages from.
     pub reach: Vec<(Member, Vec<Member>)>,
 }

@@ -19,6 +19,7 @@
 //! | `begin.rs` | when the leases of removed members have ended for certain |
 //! | `exchange.rs`, `merge.rs` | the change of view: reports, and the plan made from them |
 //! | `records.rs` | records of external clients: keepers, hosts, custodians, lost records |
+//! | `level.rs` | what members may send each other, decided with each view |
 //! | `voters.rs` | which voter the consensus engine adds or removes next |
 //! | `policy.rs`, `clique.rs`, `detector.rs` | which view to propose, and when |
 //! | `layer.rs`, `layer/`, `message.rs` | all of it in one node |
@@ -39,6 +40,7 @@ mod exchange;
 mod ids;
 mod layer;
 mod lease;
+mod level;
 mod merge;
 mod message;
 mod policy;
@@ -55,6 +57,7 @@ pub use exchange::{Blocked, Claim, Client, Contents, Coordinator, Hold, Holder, 
 pub use ids::{Incarnation, Instance, MemberId, ViewNumber};
 pub use layer::{Persisted, ViewLayer};
 pub use lease::{LeaseChange, MemberLease, majority};
+pub use level::{LEVEL_OF_RULES, Levels};
 pub use message::{Ask, Message, Stage, ViewEffect};
 pub use policy::{Policy, Row};
 pub use records::{Host, Keeper, Quarantine, Record, custodian, is_whole, quarantine};

@@ -7,10 +7,11 @@
 use mutua_algorithms::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::{Member, member::digest};
+use crate::{Member, member::digest, views::Levels};
 
-/// The version of the wire format; nodes of different versions refuse each other.
-pub const VERSION: u8 = 2;
+/// The version of the hello and of frames; nodes of different versions refuse each other. What
+/// frames say may grow without it: see [`Levels`].
+pub const VERSION: u8 = 3;
 
 /// The longest name of a lock, in bytes.
 pub const MAX_NAME: usize = 4096;
@@ -49,6 +50,8 @@ pub struct Hello {
     pub(crate) session: u64,
     /// The number of frames of that session that have arrived.
     pub(crate) received: u64,
+    /// The levels that the sender can use.
+    pub(crate) levels: Levels,
 }
 
 /// Why a node refuses a hello.

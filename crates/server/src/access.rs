@@ -161,7 +161,7 @@ impl Service {
         let Some(client) = core.leases.client_of(session) else { return true };
         let kind = |identity: &str| identity.split_once(':').map(|(kind, _)| kind.to_owned());
         let moved = kind(&client.identity) != kind(&caller.identity().to_string());
-        let mut held = core.leases.held(session).iter();
+        let mut held = core.leases.held(session);
         self.owns(core, caller, session)
             || (moved
                 && !core.clients.contains_key(&session)

@@ -188,6 +188,8 @@ fn entry(entry: Entry, node: &str) -> v1::Entry {
             identity: entry.client.identity,
         }),
         value: None,
+        custody: entry.custody,
+        lease_left_ms: millis(entry.left),
     }
 }
 

@@ -7,7 +7,7 @@ use mutua_node::{MemberStatus, MembershipError, NodeStatus, Role};
 use tonic::{Request, Response, Status};
 
 use super::{Service, caller::Caller};
-use crate::proto::v1::{self, control_server::Control};
+use crate::proto::v1::{self, control_server::Control, peer_query::Query, peer_reply::Reply};
 
 /// Mutua's control service, over one server's state.
 #[derive(Clone)]
@@ -17,11 +17,20 @@ pub(super) struct ControlService(pub(super) Arc<Service>);
 impl Control for ControlService {
     async fn status(
         &self,
-        _: Request<v1::StatusRequest>,
+        request: Request<v1::StatusRequest>,
     ) -> Result<Response<v1::StatusResponse>, Status> {
         let mut status = self.0.node.status();
         status.suspended = self.0.why_not_granting();
-        Ok(Response::new(message(status)))
+        let mut message = message(status);
+        message.custodies = self.0.custodies();
+        // Leases' own locks are no client's.
+        let hidden = self.0.call(|core, _| core.leases.hidden()) as u64;
+        message.locks = message.locks.saturating_sub(hidden);
+        message.held = message.held.saturating_sub(hidden);
+        if request.into_inner().members {
+            self.0.add_reports(&mut message.members).await;
+        }
+        Ok(Response::new(message))
     }
 
     async fn stop(
@@ -62,6 +71,27 @@ impl Control for ControlService {
         changed.map_err(|error| refused(&error))?;
         Ok(Response::new(v1::ChangeMemberResponse {}))
     }
+
+    async fn rules(
+        &self,
+        _: Request<v1::RulesRequest>,
+    ) -> Result<Response<v1::RulesResponse>, Status> {
+        let (number, rules) = self.0.handle.rules().map_err(|error| refused(&error))?;
+        Ok(Response::new(v1::RulesResponse { rules, number }))
+    }
+
+    async fn change_rules(
+        &self,
+        request: Request<v1::ChangeRulesRequest>,
+    ) -> Result<Response<v1::RulesResponse>, Status> {
+        self.check_admin(&request, "the rules are changed", "change them")?;
+        let v1::ChangeRulesRequest { rules, file } = request.into_inner();
+        let rules = mutua_node::parse_rules(&rules, &file);
+        let rules = rules.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let changed = self.0.handle.change_rules(&rules).await;
+        let number = changed.map_err(|error| refused(&error))?;
+        Ok(Response::new(v1::RulesResponse { rules: mutua_node::rules_text(&rules), number }))
+    }
 }
 
 impl ControlService {
@@ -80,12 +110,44 @@ impl ControlService {
     }
 }
 
+/// What members report of themselves.
+impl Service {
+    fn custodies(self: &Arc<Self>) -> u64 {
+        self.call(|core, _| core.leases.custodies()) as u64
+    }
+
+    pub(crate) fn report_member(self: &Arc<Self>) -> v1::MemberReport {
+        let status = self.node.status();
+        v1::MemberReport {
+            records: status.records as u64,
+            custodies: self.custodies(),
+            lease_left_ms: status.lease_left_ms.unwrap_or_default(),
+            suspended: self.why_not_granting(),
+        }
+    }
+
+    /// Adds what each member reports, if it answers.
+    async fn add_reports(self: &Arc<Self>, members: &mut [v1::Member]) {
+        let mut reports = vec![(self.name.clone(), self.report_member())];
+        let request = Query::Member(v1::MemberRequest {});
+        for (name, reply) in self.query_all(request).await {
+            if let Some(Reply::Member(report)) = reply {
+                reports.push((name, report));
+            }
+        }
+        for member in members {
+            let of = reports.iter().find(|(name, _)| *name == member.name);
+            member.report = of.map(|(_, report)| report.clone());
+        }
+    }
+}
+
 fn refused(error: &MembershipError) -> Status {
     match error {
         MembershipError::Undecided => Status::unavailable(error.to_string()),
-        MembershipError::UnknownName { .. } | MembershipError::SameRole { .. } => {
-            Status::invalid_argument(error.to_string())
-        }
+        MembershipError::UnknownName { .. }
+        | MembershipError::SameRole { .. }
+        | MembershipError::InvalidRule { .. } => Status::invalid_argument(error.to_string()),
         _ => Status::failed_precondition(error.to_string()),
     }
 }
@@ -109,6 +171,10 @@ fn message(status: NodeStatus) -> v1::StatusResponse {
         leader: status.leader,
         records: status.records as u64,
         notes: status.notes,
+        level: status.level.map(u32::from),
+        rules: status.rules,
+        custodies: 0,
+        begins_in_ms: status.begins_in_ms,
     }
 }
 
@@ -126,5 +192,7 @@ fn member(member: MemberStatus) -> v1::Member {
         address: member.address,
         role: member.role,
         becomes: member.becomes,
+        keeps: member.keeps,
+        report: None,
     }
 }

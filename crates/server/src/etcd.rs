@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{Core, Service, Waiter, caller::Caller, hosting};
 use crate::{
-    Moment,
+    Moment, lease_locks,
     leases::{
         Client, DEFAULT_ETCD_LEASE, Name, OpenError, Opening, Outcome, SHORTEST_ETCD_LEASE,
         SessionId, WaitId, WaitLimit,
@@ -29,6 +29,9 @@ use crate::{
         v3lockpb::{LockRequest, LockResponse, UnlockRequest, UnlockResponse, lock_server::Lock},
     },
 };
+
+/// How long the record of a new lease may take.
+const RECORDED_WITHIN: Duration = Duration::from_secs(5);
 
 /// The longest lease, in seconds.
 const LONGEST: i64 = crate::LONGEST_LEASE.as_secs() as i64;
@@ -49,7 +52,7 @@ impl Etcd {
         caller: &Caller,
         session: SessionId,
         call: Call,
-    ) -> Option<LeaseReply> {
+    ) -> Result<Option<LeaseReply>, Status> {
         let call = LeaseCall {
             identity: self.0.identity_needed(caller),
             session: session.0,
@@ -58,6 +61,26 @@ impl Etcd {
             ..LeaseCall::default()
         };
         self.0.lease_call_elsewhere(call).await
+    }
+
+    /// Records a new lease at the keepers, so that it outlives this node.
+    async fn record_lease(&self, session: SessionId) -> Result<(), Status> {
+        if !self.0.handle.is_replicated() {
+            return Ok(());
+        }
+        let unused = Unused { service: &self.0, session };
+        let limit = |now: Moment| WaitLimit::Until(now.after(RECORDED_WITHIN));
+        let name = lease_locks::name_of(session);
+        match self.0.acquire_own(session, &name, limit).await? {
+            Outcome::Granted { .. } | Outcome::Already { .. } => {
+                std::mem::forget(unused);
+                Ok(())
+            }
+            // Another member grants the same number.
+            Outcome::TimedOut if self.0.handle.is_settled() => Err(exists()),
+            Outcome::TimedOut => Err(Status::unavailable("the lease cannot be recorded now")),
+            outcome => Err(refusal(outcome)),
+        }
     }
 
     async fn keep_alive(
@@ -75,7 +98,8 @@ impl Etcd {
         let ttl = match renewed {
             Some(ttl) => ttl,
             None => {
-                let reply = self.elsewhere(caller, session, Call::Renew).await.unwrap_or_default();
+                let reply = self.elsewhere(caller, session, Call::Renew).await?;
+                let reply = reply.unwrap_or_default();
                 Duration::from_millis(reply.ttl_ms)
             }
         };
@@ -99,13 +123,14 @@ impl Lease for Etcd {
         let opening = Opening { id, ttl: seconds(ttl), client, supervised: true, lease: true };
         let opened = self.0.call(|core, now| core.leases.open(now, opening));
         let (session, granted) = opened.map_err(|error| match error {
-            OpenError::Exists => Status::failed_precondition("etcdserver: lease already exists"),
+            OpenError::Exists => exists(),
             OpenError::TooLong => Status::out_of_range("etcdserver: too large lease TTL"),
         })?;
         if id != 0 && self.0.is_served_elsewhere(session).await {
             self.0.call(|core, now| core.leases.close(now, session));
-            return Err(Status::failed_precondition("etcdserver: lease already exists"));
+            return Err(exists());
         }
+        self.record_lease(session).await?;
         let header = self.current();
         let (ttl, error) = (granted.as_secs().cast_signed(), String::new());
         Ok(Response::new(LeaseGrantResponse { header, id: session.0, ttl, error }))
@@ -122,7 +147,7 @@ impl Lease for Etcd {
             own && core.leases.close(now, session)
         };
         let closed = self.0.call(revoked);
-        if !closed && self.elsewhere(&caller, session, Call::Close).await.is_none() {
+        if !closed && self.elsewhere(&caller, session, Call::Close).await?.is_none() {
             return Err(self.0.no_lease(session));
         }
         Ok(Response::new(LeaseRevokeResponse { header: self.current() }))
@@ -164,7 +189,7 @@ impl Lease for Etcd {
         let here = Some(self.0.lease_call(&call)).filter(|reply| reply.done);
         let reply = match here {
             Some(reply) => Some(reply),
-            None => self.0.lease_call_elsewhere(call).await,
+            None => self.0.lease_call_elsewhere(call).await?,
         };
         Ok(Response::new(match reply {
             None => LeaseTimeToLiveResponse { header, id, ttl: -1, granted_ttl: 0, keys: vec![] },
@@ -241,7 +266,7 @@ impl Lock for Etcd {
         let name = name.to_vec();
         let call = LeaseCall { session: session.0, call, lease: true, name, identity };
         if !self.0.lease_call(&call).done {
-            self.0.lease_call_elsewhere(call).await;
+            self.0.lease_call_elsewhere(call).await?;
         }
         Ok(Response::new(UnlockResponse { header: self.current() }))
     }
@@ -277,9 +302,7 @@ impl Service {
         name: &[u8],
         limit: impl FnOnce(Moment) -> WaitLimit,
     ) -> Result<Outcome, Status> {
-        if name.len() > mutua_node::MAX_NAME {
-            return Err(Status::invalid_argument(crate::name_too_long()));
-        }
+        lease_locks::check_name(name).map_err(Status::invalid_argument)?;
         let known = |core: &Core| core.leases.is_lease(session) && self.owns(core, caller, session);
         if !known(&self.lock()) {
             return Err(self.no_lease(session));
@@ -338,6 +361,10 @@ pub(super) fn refusal(outcome: Outcome) -> Status {
         Outcome::Cancelled => Status::cancelled("the request was cancelled"),
         Outcome::Granted { .. } | Outcome::Already { .. } => Status::internal("granted"),
     }
+}
+
+fn exists() -> Status {
+    Status::failed_precondition("etcdserver: lease already exists")
 }
 
 /// The private lease of a call that has not returned it: no client knows it.

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     Moment,
+    lease_locks::check_name,
     leases::{Name, Opening, RequestId, SessionId},
 };
 
@@ -270,7 +271,7 @@ impl Service {
         };
         for v1::Reclaim { name, fencing_token } in &open.reclaims {
             let allowed = self.access.check(caller, Action::Acquire, name).is_ok();
-            if name.len() <= mutua_node::MAX_NAME && allowed {
+            if check_name(name).is_ok() && allowed {
                 self.handle.claim(name, *fencing_token, recorded(&opening, None));
             }
         }
@@ -293,17 +294,18 @@ impl Service {
         use v1::lease_call::Call;
         let session = SessionId(call.session);
         let may_renew = self.handle.may_renew();
+        let keeps = self.handle.keeps_session(call.session);
         self.call(|core, now| {
             let leases = &mut core.leases;
             let Some((ttl, left)) = leases.time_to_live(now, session) else {
-                return v1::LeaseReply::default();
+                return v1::LeaseReply { keeps, ..Default::default() };
             };
             let owner = leases.client_of(session).map(|client| client.identity.as_str());
             let is_own = call.identity.is_none() || call.identity.as_deref() == owner;
             if leases.is_lease(session) != call.lease || !is_own {
                 return v1::LeaseReply::default();
             }
-            let held = leases.held(session).iter().map(|name| name.to_vec()).collect();
+            let held = leases.held(session).map(|name| name.to_vec()).collect();
             let done = match call.call() {
                 Call::Renew => may_renew && leases.renew(now, session).is_some(),
                 Call::Close => leases.close(now, session),
@@ -315,7 +317,7 @@ impl Service {
                 }
                 Call::Unknown => false,
             };
-            v1::LeaseReply { done, ttl_ms: millis(ttl), left_ms: millis(left), held }
+            v1::LeaseReply { done, ttl_ms: millis(ttl), left_ms: millis(left), held, keeps }
         })
     }
 
@@ -334,16 +336,27 @@ impl Service {
     }
 
     /// A call about a session at the node that serves it; `None` if no other node does.
-    pub(crate) async fn lease_call_elsewhere(&self, call: v1::LeaseCall) -> Option<v1::LeaseReply> {
+    ///
+    /// # Errors
+    ///
+    /// If that is not known: a member has not answered, or keeps a record of the session, whose
+    /// custodian does not serve it yet.
+    pub(crate) async fn lease_call_elsewhere(
+        &self,
+        call: v1::LeaseCall,
+    ) -> Result<Option<v1::LeaseReply>, Status> {
         if !self.handle.is_replicated() {
-            return None;
+            return Ok(None);
         }
-        let replies = self.query_all(Query::Lease(call)).await.into_iter();
-        let done = |(_, reply)| match reply {
-            Some(Reply::Lease(reply)) => Some(reply).filter(|reply: &v1::LeaseReply| reply.done),
-            _ => None,
-        };
-        replies.filter_map(done).next()
+        let mut known = !self.handle.keeps_session(call.session) && self.handle.is_settled();
+        for (_, reply) in self.query_all(Query::Lease(call)).await {
+            match reply {
+                Some(Reply::Lease(reply)) if reply.done => return Ok(Some(reply)),
+                Some(Reply::Lease(reply)) => known &= !reply.keeps,
+                Some(_) | None => known = false,
+            }
+        }
+        if known { Ok(None) } else { Err(unavailable()) }
     }
 }
 

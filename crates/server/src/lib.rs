@@ -24,6 +24,7 @@ mod gateway;
 mod harness;
 mod hosting;
 mod incoming;
+mod lease_locks;
 mod lease_record;
 mod leases;
 mod listen;
@@ -139,11 +140,6 @@ fn open_record(path: &Path) -> io::Result<(File, String)> {
     Ok((file, text))
 }
 
-/// The error for a name that is too long.
-fn name_too_long() -> String {
-    format!("a name has at most {} bytes", mutua_node::MAX_NAME)
-}
-
 impl Service {
     /// Calls a function on the state, and performs all effects that follow.
     pub(crate) fn call<T>(self: &Arc<Self>, function: impl FnOnce(&mut Core, Moment) -> T) -> T {
@@ -194,8 +190,10 @@ impl Service {
             Effect::Moved { session } => core.send_moved(session),
             Effect::Reply { wait, outcome } => self.reply(core, now, wait, outcome),
             Effect::Lost { session, name, fencing_token, reason } => {
-                core.metrics.lost();
-                core.audit.lost(&name, fencing_token, &reason);
+                if !lease_locks::is_reserved(&name) {
+                    core.metrics.lost();
+                    core.audit.lost(&name, fencing_token, &reason);
+                }
                 core.send_lost(session, &name, fencing_token, reason);
             }
             Effect::Ended { session } => core.send_closed(session),
@@ -210,7 +208,10 @@ impl Service {
     }
 
     fn reply(self: &Arc<Self>, core: &mut Core, now: Moment, wait: WaitId, outcome: Outcome) {
-        core.metrics.replied(now, &outcome);
+        let hidden = core.waited_name(wait).is_some_and(|name| lease_locks::is_reserved(&name));
+        if !hidden {
+            core.metrics.replied(now, &outcome);
+        }
         if let Outcome::Granted { fencing_token, .. } = outcome {
             core.revision = core.revision.max(fencing_token);
             let record = core.fence_record.as_mut();
@@ -218,7 +219,9 @@ impl Service {
             if let Err(error) = covered {
                 return self.fail(format!("the fencing token cannot be recorded: {error}"));
             }
-            self.audit_grant(core, now, wait, &outcome);
+            if !hidden {
+                self.audit_grant(core, now, wait, &outcome);
+            }
         }
         core.candidate_outcome(wait, &outcome);
         match core.waiters.remove(&wait) {
@@ -251,12 +254,7 @@ impl Service {
 
     fn audit_grant(&self, core: &mut Core, now: Moment, wait: WaitId, outcome: &Outcome) {
         let Outcome::Granted { fencing_token, waited } = *outcome else { return };
-        let name = match core.waiters.get(&wait) {
-            Some(
-                Waiter::Call { name, .. } | Waiter::Client { name, .. } | Waiter::Key { name, .. },
-            ) => Name::clone(name),
-            None => return,
-        };
+        let Some(name) = core.waited_name(wait) else { return };
         if core.audit.is_on() {
             let holder = self.holder_here(core, now, &name).and_then(|entry| entry.client);
             core.audit.granted(now, (&name, fencing_token), waited, holder.as_ref());
@@ -334,6 +332,15 @@ impl Service {
 impl Core {
     fn is_watched(&self) -> bool {
         self.watched.values().any(|watched| watched.receiver_count() > 0)
+    }
+
+    /// The lock that a wait is for.
+    fn waited_name(&self, wait: WaitId) -> Option<Name> {
+        match self.waiters.get(&wait)? {
+            Waiter::Call { name, .. } | Waiter::Client { name, .. } | Waiter::Key { name, .. } => {
+                Some(Name::clone(name))
+            }
+        }
     }
 
     /// Why no lock is granted yet after the start, if that is so.

@@ -128,9 +128,7 @@ impl Locks for LocksService {
         request: Request<v1::TraceRequest>,
     ) -> Result<Response<v1::TraceResponse>, Status> {
         let request = request.into_inner();
-        if request.name.len() > mutua_node::MAX_NAME {
-            return Err(Status::invalid_argument(crate::name_too_long()));
-        }
+        crate::lease_locks::check_name(&request.name).map_err(Status::invalid_argument)?;
         self.0.trace(request).await.map(Response::new)
     }
 

@@ -75,7 +75,7 @@ macro_rules! named {
 }
 
 /// All methods.
-pub(crate) const METHODS: [(&str, Rule); 36] = [
+pub(crate) const METHODS: [(&str, Rule); 38] = [
     ("/mutua.v1.Locks/Attach", Rule::EachMessage),
     ("/mutua.v1.Locks/Acquire", named!(AcquireRequest, Right::Acquire)),
     ("/mutua.v1.Locks/Release", Rule::Own),
@@ -98,6 +98,8 @@ pub(crate) const METHODS: [(&str, Rule); 36] = [
     ("/mutua.v1.Control/Stop", Rule::Itself),
     ("/mutua.v1.Control/Invite", Rule::Itself),
     ("/mutua.v1.Control/ChangeMember", Rule::Itself),
+    ("/mutua.v1.Control/Rules", Rule::Free),
+    ("/mutua.v1.Control/ChangeRules", Rule::Itself),
     ("/v3lockpb.Lock/Lock", named!(LockRequest, Right::Acquire)),
     ("/v3lockpb.Lock/Unlock", Rule::Own),
     ("/v3electionpb.Election/Campaign", named!(CampaignRequest, Right::Acquire)),

@@ -65,6 +65,7 @@ impl Service {
                 Some(trace) => Reply::Trace(trace),
                 None => return Vec::new(),
             },
+            Query::Member(_) => Reply::Member(self.report_member()),
             Query::Recipe(call) => Reply::Recipe(self.answer_recipe(call).await),
         };
         v1::PeerReply { reply: Some(reply) }.encode_to_vec()

@@ -18,6 +18,7 @@ use super::{
     peers_query::PeerState,
 };
 use crate::{
+    lease_locks::check_name,
     leases::{Name, Opening, SessionId, WaitId, WaitLimit},
     proto::v1::{self, session_reply::Reply, session_request::Request},
 };
@@ -62,7 +63,8 @@ pub(super) async fn run(
             let call = v1::lease_call::Call::Close.into();
             let identity = service.identity_needed(&caller);
             let close = v1::LeaseCall { session: session.0, call, identity, ..Default::default() };
-            service.lease_call_elsewhere(close).await;
+            // If no member knows it, its lease expires.
+            let _ = service.lease_call_elsewhere(close).await;
         }
         return replies.send(Ok(Reply::Closed(v1::Closed {})));
     }
@@ -153,7 +155,7 @@ impl Attached {
             };
             let refused =
                 open.reclaims.into_iter().filter(|v1::Reclaim { name, fencing_token }| {
-                    name.len() > mutua_node::MAX_NAME
+                    check_name(name).is_err()
                         || own.access.check(&by, Action::Acquire, name).is_err()
                         || !core.leases.reclaim(now, session, name, *fencing_token)
                 });
@@ -245,8 +247,8 @@ impl Attached {
 
     fn acquire(&mut self, acquire: v1::Acquire) {
         let v1::Acquire { id, name, wait_ms, watch, value } = acquire;
-        if name.len() > mutua_node::MAX_NAME {
-            return self.refuse(id, v1::Reason::Invalid, crate::name_too_long());
+        if let Err(why) = check_name(&name) {
+            return self.refuse(id, v1::Reason::Invalid, why);
         }
         let access = &self.service.access;
         if let Err(denied) = access.check(&self.caller, Action::Acquire, &name) {

@@ -255,7 +255,7 @@ async fn the_status_and_the_stop_of_a_node_use_the_socket_of_its_clients() {
     let (mut session, _) = server.session(open(60_000, &[])).await;
     session.acquire("x").await;
     let mut control = ControlClient::new(server.channel().await);
-    let status = control.status(v1::StatusRequest {}).await.expect("answered").into_inner();
+    let status = control.status(v1::StatusRequest::default()).await.expect("answered").into_inner();
     assert_eq!((status.pid, status.suspended), (std::process::id(), None));
     assert_eq!((status.locks, status.held, status.waiting, status.entries), (1, 1, 0, 1));
     assert_eq!((status.members.len(), &status.members[0].name), (1, &status.node));
@@ -284,5 +284,5 @@ async fn a_node_is_not_stopped_over_tcp() {
     let mut control = ControlClient::new(connected.await.expect("in time"));
     let refused = control.stop(v1::StopRequest {}).await.expect_err("not on TCP");
     assert_eq!(refused.code(), Code::PermissionDenied);
-    control.status(v1::StatusRequest {}).await.expect("it still runs");
+    control.status(v1::StatusRequest::default()).await.expect("it still runs");
 }

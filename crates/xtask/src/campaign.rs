@@ -1,9 +1,10 @@
 //! `cargo xtask campaign`: many faults of whole nodes, in slices whose counts are kept.
 //!
 //! A slice is a run of a test over some seeds of one algorithm, in a release build: of
-//! `decided_views` in simulated time, or of `real_faults` with real processes (`--real`). Its line
-//! is appended to a file in `docs/campaigns`, with the date and the commit; the next call goes on
-//! where the file ends. A seed that fails is printed with its events, and is kept as a line with
+//! `decided_views` in simulated time (with `--churn` of worlds whose members and rules also change),
+//! or of `real_faults` with real processes (`--real`). Its line is appended to a file in `docs/campaigns`, with the date and the commit; the next call goes on
+//! where the file ends. The commit is that of the program, of which the campaign has a copy, so that
+//! the tree may change meanwhile. A seed that fails is printed with its events, and is kept as a line with
 //! one violation.
 
 use std::{
@@ -44,6 +45,10 @@ const SIMULATED: Kind = Kind {
     variables: &[],
 };
 
+/// The same worlds, in which members also join, leave, are replaced and change their roles.
+const CHURN: Kind =
+    Kind { kept: "docs/campaigns/churn.txt", filter: "come_and_go", seeds: 2000, ..SIMULATED };
+
 /// A slice is some minutes.
 const REAL: Kind = Kind {
     kept: "docs/campaigns/real.txt",
@@ -71,6 +76,8 @@ pub struct Options {
     sum: bool,
     /// Real processes.
     real: bool,
+    /// Members come and go.
+    churn: bool,
 }
 
 impl Options {
@@ -80,8 +87,9 @@ impl Options {
     ///
     /// If there is an unknown one, or a value is missing or not a number.
     pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
-        let (algorithm, faults, from, sum, real) = (None, 1_000_000, None, false, false);
-        let mut options = Self { algorithm, faults, from, sum, real };
+        let (algorithm, faults, from) = (None, 1_000_000, None);
+        let (sum, real, churn) = (false, false, false);
+        let mut options = Self { algorithm, faults, from, sum, real, churn };
         while let Some(option) = arguments.next() {
             let mut value = || arguments.next().with_context(|| format!("{option} needs a value"));
             let number =
@@ -92,14 +100,22 @@ impl Options {
                 "--from" => options.from = Some(number(value()?)?),
                 "--sum" => options.sum = true,
                 "--real" => options.real = true,
+                "--churn" => options.churn = true,
                 _ => bail!("unknown option `{option}`"),
             }
+        }
+        if options.real && options.churn {
+            bail!("--churn is of simulated worlds: use it without --real");
         }
         Ok(options)
     }
 
     fn kind(&self) -> &'static Kind {
-        if self.real { &REAL } else { &SIMULATED }
+        match (self.real, self.churn) {
+            (true, _) => &REAL,
+            (false, true) => &CHURN,
+            (false, false) => &SIMULATED,
+        }
     }
 }
 
@@ -189,10 +205,11 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         print!("{}", table(&known));
         return Ok(ExitCode::SUCCESS);
     }
-    let test = build(root, kind)?;
+    let campaign = Campaign { kind, test: build(root, kind)?, kept, commit: commit()? };
+    let test = &campaign.test;
     let all = match options.real {
         true => REAL_ALGORITHMS.map(str::to_owned).to_vec(),
-        false => algorithms(&test)?,
+        false => algorithms(test)?,
     };
     if let Some(name) = options.algorithm.as_ref().filter(|name| !all.contains(name)) {
         bail!("unknown algorithm `{name}`: use one of {}", all.join(", "));
@@ -213,7 +230,7 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         .min_by_key(|(_, sum)| sum.count("faults"))
     {
         let from = sum.next.max(kind.first);
-        let Some(slice) = run_slice(kind, &test, &kept, name, from)? else {
+        let Some(slice) = campaign.run_slice(name, from)? else {
             return Ok(ExitCode::FAILURE);
         };
         sum.add(&slice);
@@ -222,47 +239,62 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a slice and keeps its line; none if there was a violation.
-fn run_slice(
-    kind: &Kind,
-    test: &Path,
-    kept: &Path,
-    algorithm: &str,
-    from: u64,
-) -> Result<Option<Slice>> {
-    let mut command = Command::new(test);
-    command.args([kind.filter, "--nocapture"]).envs(kind.variables.iter().copied());
-    command.env("MUTUA_ALGORITHM", algorithm).env_remove("MUTUA_SEED");
-    // A test that runs several seeds prints the events of one that is chosen alone.
-    match kind.seeds {
-        1 => command.env("MUTUA_SEED", from.to_string()),
-        seeds => command.env("MUTUA_FROM", from.to_string()).env("MUTUA_SEEDS", seeds.to_string()),
-    };
-    let output = command.output().context("cannot run the test")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let head = format!("{algorithm} seeds ");
-    let slice = text.lines().find(|line| line.starts_with(&head));
-    if let Some(line) = slice.filter(|_| output.status.success()) {
-        append(kept, line)?;
-        return Slice::parse(line).context("the test prints another line than expected").map(Some);
-    }
-    let errors = String::from_utf8_lossy(&output.stderr);
-    println!("{text}\n{errors}");
-    let failed = errors.split("MUTUA_SEED=").nth(1).and_then(|rest| rest.split(' ').next());
-    let failed: u64 = failed.and_then(|seed| seed.parse().ok()).unwrap_or(from);
-    let seeds = format!("{algorithm} seeds {failed}..{}", failed + 1);
-    append(kept, &format!("{seeds} faults 0 violations 1; violation 1"))?;
-    Ok(None)
+/// A campaign that runs.
+struct Campaign {
+    kind: &'static Kind,
+    /// The program of the test.
+    test: PathBuf,
+    kept: PathBuf,
+    /// The commit that the program is of: the tree may change while it runs.
+    commit: String,
 }
 
-fn append(kept: &Path, line: &str) -> Result<()> {
-    let cannot = || format!("cannot write {}", kept.display());
-    let mut file = OpenOptions::new().create(true).append(true).open(kept).with_context(cannot)?;
-    let date = first_line(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%MZ"]))?;
+impl Campaign {
+    /// Runs a slice and keeps its line; none if there was a violation.
+    fn run_slice(&self, algorithm: &str, from: u64) -> Result<Option<Slice>> {
+        let kind = self.kind;
+        let mut command = Command::new(&self.test);
+        command.args([kind.filter, "--nocapture"]).envs(kind.variables.iter().copied());
+        command.env("MUTUA_ALGORITHM", algorithm).env_remove("MUTUA_SEED");
+        // A test that runs several seeds prints the events of one that is chosen alone.
+        match kind.seeds {
+            1 => command.env("MUTUA_SEED", from.to_string()),
+            seeds => {
+                command.env("MUTUA_FROM", from.to_string()).env("MUTUA_SEEDS", seeds.to_string())
+            }
+        };
+        let output = command.output().context("cannot run the test")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let head = format!("{algorithm} seeds ");
+        let slice = text.lines().find(|line| line.starts_with(&head));
+        if let Some(line) = slice.filter(|_| output.status.success()) {
+            self.append(line)?;
+            let slice = Slice::parse(line).context("the test prints another line than expected");
+            return slice.map(Some);
+        }
+        let errors = String::from_utf8_lossy(&output.stderr);
+        println!("{text}\n{errors}");
+        let failed = errors.split("MUTUA_SEED=").nth(1).and_then(|rest| rest.split(' ').next());
+        let failed: u64 = failed.and_then(|seed| seed.parse().ok()).unwrap_or(from);
+        let seeds = format!("{algorithm} seeds {failed}..{}", failed + 1);
+        self.append(&format!("{seeds} faults 0 violations 1; violation 1"))?;
+        Ok(None)
+    }
+
+    fn append(&self, line: &str) -> Result<()> {
+        let (kept, commit) = (&self.kept, &self.commit);
+        let cannot = || format!("cannot write {}", kept.display());
+        let file = OpenOptions::new().create(true).append(true).open(kept);
+        let date = first_line(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%MZ"]))?;
+        writeln!(file.with_context(cannot)?, "{date} {commit} {line}").with_context(cannot)
+    }
+}
+
+/// The commit of the tree, marked if files differ from it.
+fn commit() -> Result<String> {
     let mut git = Command::new("git");
     git.args(["describe", "--always", "--dirty", "--exclude=*"]);
-    let commit = first_line(git.current_dir(crate::root()))?;
-    writeln!(file, "{date} {commit} {line}").with_context(cannot)
+    first_line(git.current_dir(crate::root()))
 }
 
 fn first_line(command: &mut Command) -> Result<String> {
@@ -289,7 +321,12 @@ fn build(root: &Path, kind: &Kind) -> Result<PathBuf> {
         let is_test = message["target"]["name"] == kind.test;
         message["executable"].as_str().filter(|_| is_test).map(PathBuf::from)
     };
-    messages.filter_map(path).next_back().context("cargo names no program of the test")
+    let program = messages.filter_map(path).next_back();
+    let program = program.context("cargo names no program of the test")?;
+    // Later builds must not replace what runs.
+    let own = program.with_file_name(format!("campaign-{}-{}", kind.test, std::process::id()));
+    fs::copy(&program, &own).with_context(|| format!("cannot copy {}", program.display()))?;
+    Ok(own)
 }
 
 /// The algorithms, as the test names them.
@@ -361,7 +398,7 @@ mod tests {
 
     #[test]
     fn the_kept_slices_have_no_violation() {
-        for kind in [super::SIMULATED, super::REAL] {
+        for kind in [super::SIMULATED, super::CHURN, super::REAL] {
             let kept = std::fs::read_to_string(crate::root().join(kind.kept)).expect("kept");
             for (name, sum) in sums(&kept).expect("slices") {
                 assert_eq!(sum.count("violations"), 0, "{}: {name}", kind.kept);
@@ -377,9 +414,9 @@ mod tests {
         let algorithm = Some("raymond".to_owned());
         assert_eq!(
             options,
-            Options { algorithm, faults: 5, from: Some(7), sum: false, real: false }
+            Options { algorithm, faults: 5, from: Some(7), sum: false, real: false, churn: false }
         );
-        for wrong in ["--faults", "--faults many", "--unknown"] {
+        for wrong in ["--faults", "--faults many", "--unknown", "--real --churn"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

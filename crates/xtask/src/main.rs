@@ -13,7 +13,8 @@ use xtask::{
 };
 
 const USAGE: &str = "usage: cargo xtask generate|docs|screenshots|site [--quick] [DIRECTORY]
-       cargo xtask campaign [--algorithm NAME] [--faults N] [--from SEED] [--real] [--sum]
+       cargo xtask campaign [--algorithm NAME] [--faults N] [--from SEED] [--churn] [--real]
+                            [--sum]
 
   generate  Regenerate the gRPC code from the .proto files
   docs      Regenerate the tables of the documents from what `mutua` prints
@@ -25,8 +26,8 @@ const USAGE: &str = "usage: cargo xtask generate|docs|screenshots|site [--quick]
             needs
   campaign  Run simulated faults on whole nodes until each algorithm has had N (1000000), and append
             one line for each slice to docs/campaigns/simulated.txt; it goes on where the file ends.
-            --real does it with real processes (docs/campaigns/real.txt), as root; --sum adds the
-            lines up and runs nothing";
+            --churn lets members and rules change too (docs/campaigns/churn.txt), --real takes real
+            processes (docs/campaigns/real.txt), as root; --sum adds the lines up and runs nothing";
 
 fn main() -> Result<ExitCode> {
     match std::env::args().nth(1).as_deref() {

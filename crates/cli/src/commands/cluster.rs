@@ -14,8 +14,9 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use mutua_client::endpoint::in_directory;
+use mutua_client::{CallError, endpoint::in_directory};
 use mutua_node::{Config, NodeStatus};
+use rustix::process::Signal;
 use tokio::{
     runtime::Builder,
     time::{Instant, sleep},
@@ -23,7 +24,8 @@ use tokio::{
 
 use super::{node, status};
 use crate::{
-    exit::{Coded, UNAVAILABLE, of_a_file, usage},
+    exit::{Coded, UNAVAILABLE, of_a_file, unavailable, usage},
+    local::Listener,
     names,
 };
 
@@ -121,7 +123,7 @@ async fn up(
     }
     if let Ok(files) = configs(directory) {
         for file in files {
-            if status::request(&socket(&file)?).await.is_ok() {
+            if Listener::on(&socket(&file)?).is_some() {
                 return Err(usage(format!(
                     "nodes already run in {}: stop them with `mutua cluster down`",
                     directory.display()
@@ -279,35 +281,66 @@ async fn await_view(files: &[PathBuf]) -> Result<()> {
 }
 
 async fn down(directory: &Path) -> Result<ExitCode> {
-    let mut stopped = 0;
+    let (mut stopped, mut left) = (0, Vec::new());
     for file in configs(directory)? {
-        let endpoint = format!("unix:{}", socket(&file)?.display());
-        if mutua_client::stop(&endpoint).await.is_ok() {
-            stopped += 1;
+        match stop(&socket(&file)?).await {
+            Ok(true) => stopped += 1,
+            Ok(false) => {}
+            Err(why) => left.push(format!("{}: {why}", node::read(&file)?.node)),
         }
     }
     println!("{stopped} nodes stopped");
-    Ok(ExitCode::SUCCESS)
+    match left.as_slice() {
+        [] => Ok(ExitCode::SUCCESS),
+        left => Err(unavailable(format!("still running: {}", left.join("; ")))),
+    }
+}
+
+/// Stops a node, in order if it answers; returns whether one ran.
+async fn stop(socket: &Path) -> Result<bool, CallError> {
+    let endpoint = status::of_socket(socket);
+    let Some(listener) = Listener::on(socket) else { return Ok(false) };
+    if listener.is_stopped() {
+        // It hands over when it goes on.
+        let _ = listener.signal(Signal::CONT);
+    }
+    match mutua_client::stop(&endpoint).await {
+        Ok(()) => Ok(true),
+        Err(CallError::TimedOut(_)) if listener.signal(Signal::KILL).is_ok() => {
+            println!("process {} did not answer and was killed", listener.pid());
+            Ok(true)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 async fn show(directory: &Path, json: bool) -> Result<ExitCode> {
-    let mut all: Vec<(String, Option<NodeStatus>)> = Vec::new();
+    let mut all: Vec<(String, Result<NodeStatus, String>)> = Vec::new();
     for file in configs(directory)? {
         let config = node::read(&file)?;
-        all.push((config.node, status::request(&in_directory(&config.data)).await.ok()));
+        let socket = in_directory(&config.data);
+        let status = status::request(&socket).await.map_err(|error| match &error {
+            CallError::Connect(_) => "does not run".to_owned(),
+            error => {
+                let process = status::silent_process(&status::of_socket(&socket), error);
+                let process = process.map(|text| format!("; {text}")).unwrap_or_default();
+                format!("does not answer: {error}{process}")
+            }
+        });
+        all.push((config.node, status));
     }
-    let granting = |status: &Option<NodeStatus>| {
-        status.as_ref().is_some_and(|status| status.suspended.is_none())
+    let granting = |status: &Result<NodeStatus, String>| {
+        status.as_ref().is_ok_and(|status| status.suspended.is_none())
     };
     let all_granting = all.iter().all(|(_, status)| granting(status));
     if json {
-        let statuses: Vec<_> = all.iter().map(|(_, status)| status).collect();
+        let statuses: Vec<_> = all.iter().map(|(_, status)| status.as_ref().ok()).collect();
         println!("{}", serde_json::to_string_pretty(&statuses)?);
     } else {
         for (name, status) in &all {
             match status {
-                Some(status) => print!("{}", status::text(status)),
-                None => println!("node {name} does not run"),
+                Ok(status) => print!("{}", status::text(status)),
+                Err(why) => println!("node {name} {why}"),
             }
         }
     }

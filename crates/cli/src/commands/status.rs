@@ -9,12 +9,12 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use mutua_client::{CallError, ConnectError, endpoint, proto::v1};
-use mutua_node::{MemberStatus, NodeStatus};
+use mutua_node::{MemberReport, MemberStatus, NodeStatus};
 use tokio::runtime::Builder;
 
 use crate::{
     exit::{Coded, DENIED, UNAVAILABLE},
-    local::Endpoint,
+    local::{Endpoint, Listener},
 };
 
 /// The end of the help.
@@ -90,6 +90,13 @@ impl Which {
         answer.map_err(|error| self.no_node(&endpoint, &error))
     }
 
+    /// The status of the node, with what the other members report of themselves.
+    pub(crate) async fn status_of_all(&self) -> Result<NodeStatus> {
+        let endpoint = self.find()?;
+        let answer = mutua_client::status_of_all(&endpoint).await.map(of_message);
+        answer.map_err(|error| self.no_node(&endpoint, &error))
+    }
+
     /// The error for an endpoint at which no node answers.
     pub(crate) fn no_node(&self, endpoint: &str, error: &CallError) -> anyhow::Error {
         let Self { endpoint: given, config, data, socket } = self;
@@ -104,11 +111,20 @@ impl Which {
             return Coded(DENIED, text).into();
         }
         let at = if text.starts_with(endpoint) { String::new() } else { format!("{endpoint}: ") };
-        Coded(UNAVAILABLE, format!("no node answers at {at}{text}{other}")).into()
+        let process = silent_process(endpoint, error).map(|text| format!("; {text}"));
+        let process = process.unwrap_or_default();
+        Coded(UNAVAILABLE, format!("no node answers at {at}{text}{process}{other}")).into()
     }
 }
 
-fn of_socket(socket: &Path) -> String {
+/// What is known of the process of a node that does not reply in time.
+pub(crate) fn silent_process(endpoint: &str, error: &CallError) -> Option<String> {
+    let CallError::TimedOut(_) = error else { return None };
+    let listener = Listener::on(Path::new(endpoint.strip_prefix("unix:")?))?;
+    Some(listener.describe())
+}
+
+pub(crate) fn of_socket(socket: &Path) -> String {
     format!("unix:{}", socket.display())
 }
 
@@ -118,7 +134,11 @@ pub(crate) async fn request(socket: &Path) -> Result<NodeStatus, CallError> {
 }
 
 async fn request_at(endpoint: &str) -> Result<NodeStatus, CallError> {
-    let status = mutua_client::status(endpoint).await?;
+    mutua_client::status(endpoint).await.map(of_message)
+}
+
+/// The status of a node as it reports it.
+fn of_message(status: v1::StatusResponse) -> NodeStatus {
     let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let member = |one: v1::Member| MemberStatus {
         name: one.name,
@@ -133,8 +153,15 @@ async fn request_at(endpoint: &str) -> Result<NodeStatus, CallError> {
         address: one.address,
         role: one.role,
         becomes: one.becomes,
+        keeps: one.keeps,
+        report: one.report.map(|report| MemberReport {
+            records: size(report.records),
+            custodies: size(report.custodies),
+            lease_left_ms: report.lease_left_ms,
+            suspended: report.suspended,
+        }),
     };
-    Ok(NodeStatus {
+    NodeStatus {
         cluster: status.cluster,
         node: status.node,
         pid: status.pid,
@@ -146,13 +173,17 @@ async fn request_at(endpoint: &str) -> Result<NodeStatus, CallError> {
         records: size(status.records),
         members: status.members.into_iter().map(member).collect(),
         notes: status.notes,
+        level: status.level.and_then(|level| u16::try_from(level).ok()),
+        rules: status.rules,
+        custodies: size(status.custodies),
+        begins_in_ms: status.begins_in_ms,
         locks: size(status.locks),
         held: size(status.held),
         waiting: size(status.waiting),
         grants: status.entries,
         messages: status.messages,
         lazy: status.lazy,
-    })
+    }
 }
 
 /// The view and its members, with those that are missing.
@@ -216,7 +247,16 @@ pub(crate) fn text(status: &NodeStatus) -> String {
     if let Some(left) = status.lease_left_ms.filter(|_| status.members.len() > 1) {
         let leader = status.leader.as_deref().unwrap_or("unknown");
         let (left, records) = (left as f64 / 1000.0, status.records);
-        let _ = writeln!(text, "view lease {left:.1} s; leader {leader}; records kept {records}");
+        let _ = write!(text, "view lease {left:.1} s; leader {leader}; records kept {records}");
+        let _ = match status.custodies {
+            0 => writeln!(text),
+            1 => writeln!(text, "; custodian of 1 lock of a lost node"),
+            many => writeln!(text, "; custodian of {many} locks of lost nodes"),
+        };
+    }
+    if let Some(left) = status.begins_in_ms {
+        let (view, left) = (status.view.unwrap_or_default(), left as f64 / 1000.0);
+        let _ = writeln!(text, "view {view} begins in {left:.1} s at the latest");
     }
     for note in &status.notes {
         let _ = writeln!(text, "note: {note}");

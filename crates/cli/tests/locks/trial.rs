@@ -55,6 +55,32 @@ fn a_cluster_comes_up_says_how_it_is_and_goes_down() {
 }
 
 #[test]
+fn a_node_that_is_stopped_by_a_signal_is_not_said_to_be_down_and_goes_down() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let _down = Down(directory);
+    let (code, text) = mutua(directory, &["cluster", "up", "3"]);
+    assert_eq!(code, 0, "{text}");
+    let (_, text) = mutua(directory, &["status", "--data", "mutua-cluster/b", "--json"]);
+    let status: Value = serde_json::from_str(&text).expect("JSON");
+    let pid = status["pid"].as_u64().expect("a process").to_string();
+    let stop = Command::new("kill").args(["-STOP", &pid]).status().expect("run");
+    assert!(stop.success());
+    let stopped = format!("its process {pid} is stopped");
+    let (code, text) = mutua(directory, &["status", "--data", "mutua-cluster/b"]);
+    assert_eq!(code, 69, "{text}");
+    assert!(text.contains(&stopped), "{text}");
+    let (code, text) = mutua(directory, &["cluster", "status"]);
+    assert_eq!(code, 69, "{text}");
+    assert!(text.contains("node b does not answer") && text.contains(&stopped), "{text}");
+    assert!(!text.contains("does not run"), "{text}");
+    let (code, text) = mutua(directory, &["cluster", "up", "3"]);
+    assert_eq!(code, 64, "{text}");
+    assert_eq!(mutua(directory, &["cluster", "down"]), (0, "3 nodes stopped\n".to_owned()));
+    assert!(!Path::new(&format!("/proc/{pid}")).exists(), "process {pid} runs");
+}
+
+#[test]
 fn the_traces_of_all_nodes_together_are_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();

@@ -306,6 +306,12 @@ pub struct Entry {
     /// The value of a leader. Absent: the holder has none.
     #[prost(bytes = "vec", optional, tag = "6")]
     pub value: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    /// The node holds the lock for a client of a lost node, which has not reclaimed it yet.
+    #[prost(bool, tag = "7")]
+    pub custody: bool,
+    /// The time until the session's lease expires unless it is renewed.
+    #[prost(uint64, tag = "8")]
+    pub lease_left_ms: u64,
 }
 /// A lock as the nodes that replied know it.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -492,7 +498,7 @@ pub struct BreakResponse {
 /// From one node to another on a client's behalf. The reply covers only that node's own clients.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PeerQuery {
-    #[prost(oneof = "peer_query::Query", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "peer_query::Query", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     pub query: ::core::option::Option<peer_query::Query>,
 }
 /// Nested message and enum types in `PeerQuery`.
@@ -515,12 +521,14 @@ pub mod peer_query {
         Recipe(super::RecipeCall),
         #[prost(message, tag = "8")]
         Trace(super::TraceRequest),
+        #[prost(message, tag = "9")]
+        Member(super::MemberRequest),
     }
 }
 /// The reply to a PeerQuery; empty if the query is unknown.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PeerReply {
-    #[prost(oneof = "peer_reply::Reply", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "peer_reply::Reply", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     pub reply: ::core::option::Option<peer_reply::Reply>,
 }
 /// Nested message and enum types in `PeerReply`.
@@ -543,6 +551,8 @@ pub mod peer_reply {
         Recipe(super::RecipeReply),
         #[prost(message, tag = "8")]
         Trace(super::MemberTrace),
+        #[prost(message, tag = "9")]
+        Member(super::MemberReport),
     }
 }
 /// Does the node serve this session, or keep a record of these locks?
@@ -651,6 +661,9 @@ pub struct LeaseReply {
     pub left_ms: u64,
     #[prost(bytes = "vec", repeated, tag = "4")]
     pub held: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// Whether the node keeps a record of the session.
+    #[prost(bool, tag = "5")]
+    pub keeps: bool,
 }
 /// A call of etcd's recipes for the node that serves the lease or the key.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -775,7 +788,11 @@ pub struct AboutResponse {
     pub cluster: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StatusRequest {}
+pub struct StatusRequest {
+    /// Ask the other members too: their view leases, records and custodies.
+    #[prost(bool, tag = "1")]
+    pub members: bool,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StatusResponse {
     #[prost(string, tag = "1")]
@@ -823,6 +840,17 @@ pub struct StatusResponse {
     /// What the node's configuration says and the cluster has decided otherwise.
     #[prost(string, repeated, tag = "17")]
     pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The level of the protocol that is decided, and the number of changes of the rules of locks.
+    #[prost(uint32, optional, tag = "18")]
+    pub level: ::core::option::Option<u32>,
+    #[prost(uint64, tag = "19")]
+    pub rules: u64,
+    /// The locks that the node holds for clients of lost nodes.
+    #[prost(uint64, tag = "20")]
+    pub custodies: u64,
+    /// The time until a view that waits for leases or lost records begins.
+    #[prost(uint64, optional, tag = "21")]
+    pub begins_in_ms: ::core::option::Option<u64>,
 }
 /// A member as the reporting node sees it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -860,6 +888,50 @@ pub struct Member {
     pub role: ::prost::alloc::string::String,
     #[prost(string, optional, tag = "12")]
     pub becomes: ::core::option::Option<::prost::alloc::string::String>,
+    /// Whether it keeps records in the view.
+    #[prost(bool, tag = "13")]
+    pub keeps: bool,
+    /// What it reports, if it was asked and answers.
+    #[prost(message, optional, tag = "14")]
+    pub report: ::core::option::Option<MemberReport>,
+}
+/// What a member reports of itself.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MemberReport {
+    /// The records of clients' holds that it keeps.
+    #[prost(uint64, tag = "1")]
+    pub records: u64,
+    /// The locks that it holds for clients of lost nodes.
+    #[prost(uint64, tag = "2")]
+    pub custodies: u64,
+    /// The time until its view lease lapses unless a majority of voters renews it.
+    #[prost(uint64, tag = "3")]
+    pub lease_left_ms: u64,
+    /// Why it grants nothing; absent if it does.
+    #[prost(string, optional, tag = "4")]
+    pub suspended: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MemberRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RulesRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RulesResponse {
+    /// The tables \[[locks]\] of a configuration, as TOML.
+    #[prost(string, tag = "1")]
+    pub rules: ::prost::alloc::string::String,
+    /// The number of changes since the cluster was founded.
+    #[prost(uint64, tag = "2")]
+    pub number: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangeRulesRequest {
+    /// The tables \[[locks]\] of a configuration, as TOML.
+    #[prost(string, tag = "1")]
+    pub rules: ::prost::alloc::string::String,
+    /// The name of the file, for errors.
+    #[prost(string, tag = "2")]
+    pub file: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct InviteRequest {}
@@ -1971,6 +2043,47 @@ pub mod control_client {
                 .insert(GrpcMethod::new("mutua.v1.Control", "ChangeMember"));
             self.inner.unary(req, path, codec).await
         }
+        /// Reports the rules of locks that the cluster has decided.
+        pub async fn rules(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RulesRequest>,
+        ) -> std::result::Result<tonic::Response<super::RulesResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/mutua.v1.Control/Rules");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("mutua.v1.Control", "Rules"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Decides other rules for all members, and waits until a view with them has begun.
+        pub async fn change_rules(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ChangeRulesRequest>,
+        ) -> std::result::Result<tonic::Response<super::RulesResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/mutua.v1.Control/ChangeRules",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("mutua.v1.Control", "ChangeRules"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -2009,6 +2122,16 @@ pub mod control_server {
             tonic::Response<super::ChangeMemberResponse>,
             tonic::Status,
         >;
+        /// Reports the rules of locks that the cluster has decided.
+        async fn rules(
+            &self,
+            request: tonic::Request<super::RulesRequest>,
+        ) -> std::result::Result<tonic::Response<super::RulesResponse>, tonic::Status>;
+        /// Decides other rules for all members, and waits until a view with them has begun.
+        async fn change_rules(
+            &self,
+            request: tonic::Request<super::ChangeRulesRequest>,
+        ) -> std::result::Result<tonic::Response<super::RulesResponse>, tonic::Status>;
     }
     /// Commands on the node's own host, over its Unix socket.
     #[derive(Debug)]
@@ -2246,6 +2369,94 @@ pub mod control_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ChangeMemberSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/mutua.v1.Control/Rules" => {
+                    #[allow(non_camel_case_types)]
+                    struct RulesSvc<T: Control>(pub Arc<T>);
+                    impl<T: Control> tonic::server::UnaryService<super::RulesRequest>
+                    for RulesSvc<T> {
+                        type Response = super::RulesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RulesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Control>::rules(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RulesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/mutua.v1.Control/ChangeRules" => {
+                    #[allow(non_camel_case_types)]
+                    struct ChangeRulesSvc<T: Control>(pub Arc<T>);
+                    impl<
+                        T: Control,
+                    > tonic::server::UnaryService<super::ChangeRulesRequest>
+                    for ChangeRulesSvc<T> {
+                        type Response = super::RulesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ChangeRulesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Control>::change_rules(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ChangeRulesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -10,7 +10,10 @@ use std::{
 };
 
 use mutua_algorithms::{NodeId, Topology, durations};
-use mutua_protocol::{DEFAULT_ALGORITHM, Limits, Pattern, Rule, views::Role};
+use mutua_protocol::{
+    DEFAULT_ALGORITHM, Limits, Pattern, Rule,
+    views::{Levels, Role},
+};
 use mutua_tls::TlsFiles;
 use serde::Deserialize;
 use toml::Spanned;
@@ -23,7 +26,7 @@ use super::{
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(super) struct File {
     cluster: String,
     node: Spanned<String>,
     #[serde(default)]
@@ -38,7 +41,7 @@ struct File {
     #[serde(default)]
     members: Vec<Spanned<FileMember>>,
     #[serde(default)]
-    locks: Vec<Spanned<FileLock>>,
+    pub(super) locks: Vec<Spanned<FileLock>>,
     #[serde(default)]
     access: Vec<FileAccess>,
     #[serde(default)]
@@ -56,7 +59,7 @@ struct FileMember {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileLock {
+pub(super) struct FileLock {
     names: String,
     algorithm: Option<String>,
     #[serde(default)]
@@ -128,10 +131,11 @@ struct FileLimits {
     idle_after: Option<Spanned<String>>,
     view_lease: Option<Spanned<String>>,
     longest_lease: Option<Spanned<String>>,
+    highest_level: Option<u16>,
 }
 
 /// A problem and where in the text it is.
-struct Located(Range<usize>, ConfigProblem);
+pub(super) struct Located(pub(super) Range<usize>, pub(super) ConfigProblem);
 
 impl Config {
     /// Reads a file. Relative paths in it are beside the file.
@@ -222,6 +226,7 @@ impl File {
             access: self.access.into_iter().map(access).collect::<Result<_, _>>()?,
             rules: self.locks.into_iter().map(rule).collect::<Result<_, _>>()?,
             view_lease: lease(self.limits.view_lease.as_ref(), VIEW_LEASE)?,
+            highest_level: self.limits.highest_level.unwrap_or(Levels::HERE.newest),
             longest_lease: lease(self.limits.longest_lease.as_ref(), LONGEST_LEASE)?,
             limits: self.limits.limits()?,
             tls: self.tls.map(|tls| TlsFiles {
@@ -300,7 +305,7 @@ fn metrics_address(text: Spanned<Scalar>) -> Result<SocketAddr, Located> {
     address.ok_or(Located(span, ConfigProblem::MetricsListen(text)))
 }
 
-fn rule(lock: Spanned<FileLock>) -> Result<Rule, Located> {
+pub(super) fn rule(lock: Spanned<FileLock>) -> Result<Rule, Located> {
     let lock = lock.into_inner();
     let algorithm = lock.algorithm.unwrap_or_else(|| DEFAULT_ALGORITHM.to_owned());
     let mut rule = Rule::new(lock.names, algorithm);

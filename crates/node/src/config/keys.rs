@@ -85,7 +85,7 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
         "Lists of revoked certificates, as PEM."),
     key("[[locks]]", "names", "pattern", Required, "\"votes/*\"",
         "Names that the rule applies to; the first rule that matches counts. Decided when the \
-         cluster is founded: those of the first member."),
+         cluster is founded: those of the first member; then `mutua cluster rules` changes them."),
     key("[[locks]]", "algorithm", "text", Value("\"naimi-trehel\""), "\"maekawa\"",
         "Algorithm of these locks; `mutua algorithms` lists them."),
     key("[[locks]]", "with", "table", Value("{}"), "{ resolution = \"reject\" }",
@@ -110,6 +110,9 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
     key("[limits]", "longest_lease", "duration", Value("\"10m\""), "\"10m\"",
         "Longest lease of a client; a longer request gets this much. It is waited for when all \
          members that keep records have crashed."),
+    key("[limits]", "highest_level", "number", Value("1"), "1",
+        "Hold the level of the protocol down at this member: while one member does, the cluster \
+         sends nothing that its older version does not understand, and the upgrade can be undone."),
     key("[limits]", "lost_after", "duration", Value("\"2s\""), "\"2s\"",
         "A connection on which nothing arrives for this long is closed."),
     key("[limits]", "heartbeat", "duration", Value("\"500ms\""), "\"500ms\"",

@@ -60,6 +60,7 @@ impl Consensus {
                     incarnation: self.incarnation,
                     cluster_id,
                     id: me.0,
+                    levels: self.settings.levels,
                 };
                 let (value, task) = Caller::new(self.transport.clone(), address.clone(), greeting);
                 let task = tokio::spawn(task).abort_handle();

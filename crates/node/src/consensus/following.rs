@@ -157,10 +157,10 @@ impl Consensus {
         let Some(identity) = self.identity().clone() else { return Vec::new() };
         let Ok(directory) = self.directory() else { return Vec::new() };
         let mut notes = Vec::new();
-        if self.rules != identity.rules {
+        if self.rules().is_ok_and(|(_, decided)| decided != self.rules) {
             notes.push(
                 "the lock rules of this node's configuration differ from the decided ones, which \
-                 are in force"
+                 are in force: see `mutua cluster rules`"
                     .to_owned(),
             );
         }
@@ -195,13 +195,10 @@ impl Consensus {
 
 /// Questions to the others.
 impl Consensus {
-    /// A member that is in no view asks whether it was removed while it did not run.
+    /// A member that nobody acknowledges asks whether it was removed while it did not run, or was
+    /// cut off.
     pub(super) fn look_for_news(&self, driver: &Arc<Driver>, watch: &mut Watch) {
-        let alone = driver.call(|core, now| {
-            let out = core.protocol.view_layer().is_some_and(|layer| layer.view().is_none());
-            out && !core.protocol.sees_majority(now)
-        });
-        if alone {
+        if driver.call(|core, now| core.protocol.may_be_removed(now)) {
             self.ask_whether_removed(driver, watch);
         }
     }

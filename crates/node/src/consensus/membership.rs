@@ -24,11 +24,11 @@ use crate::{
 
 /// How long a change may take until it is decided. A change of voters waits for the view of the
 /// change before.
-const DECIDED_WITHIN: Duration = Duration::from_secs(15);
+pub(super) const DECIDED_WITHIN: Duration = Duration::from_secs(15);
 
 /// The pauses between two looks for a decision, and between two proposals of it.
-const LOOK: Duration = Duration::from_millis(20);
-const PROPOSE_AGAIN: Duration = Duration::from_millis(500);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
+pub(super) const PROPOSE_AGAIN: Duration = Duration::from_millis(500);
 
 /// How long a one-time token is valid, and how many there may be.
 const INVITED_FOR: Duration = Duration::from_secs(3600);
@@ -85,6 +85,24 @@ pub enum MembershipError {
          each other, and the view with the last change must have begun; see `mutua status`"
     )]
     Undecided,
+    /// A rule of locks cannot be followed. Nothing was changed.
+    #[error("rule {rule}: {why}")]
+    InvalidRule {
+        /// Its number, from 1.
+        rule: usize,
+        /// The reason.
+        why: String,
+    },
+    /// Not all members understand a change of the rules. Nothing was changed.
+    #[error(
+        "a member is of a version that does not understand a change of the rules, or holds the \
+         level down (highest_level), or has not run since it was upgraded: see `mutua cluster \
+         members`"
+    )]
+    OlderMembers,
+    /// The decided rules are of a later version.
+    #[error("the decided rules are of a later version than this node's: upgrade it")]
+    UnreadableRules,
     /// The token cannot be made.
     #[error("no token can be made: {0}")]
     NoToken(String),

@@ -46,6 +46,7 @@ pub(crate) fn config_in(
         limits: Limits { lost_after: Duration::from_millis(500), ..limits() },
         view_lease: mutua_node::VIEW_LEASE,
         longest_lease: mutua_node::LONGEST_LEASE,
+        highest_level: u16::MAX,
         tls: None,
         socket: None,
         access: Vec::new(),

@@ -12,23 +12,22 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    sync::Arc,
     time::Duration,
 };
 
 use mutua_algorithms::{Time, split_mix::mix};
 
-use super::{Protocol, ProtocolConfig, Timer, ViewState};
+use super::{Protocol, ProtocolConfig, Timer, ViewState, rules::DecidedRules};
 use crate::{
     Effect, Level, LockId, Member, Moment, Ticket, WireError,
     view::{Name, View},
     views::{
         Claim, Command, Contents, DecidedState, DecidedView, Directory, Hold, Incarnation,
-        Instance, MemberId, Message, Persisted, Plan, ViewEffect, ViewLayer, ViewSettings,
+        Instance, MemberId, Message, Persisted, Plan, ViewEffect, ViewLayer, ViewNumber,
+        ViewSettings,
     },
 };
-
-/// The level of the wire protocol that this node can use.
-const LEVEL: u16 = 0;
 
 /// Where a node's views come from.
 #[derive(Clone, Debug)]
@@ -70,6 +69,7 @@ impl ViewSource {
 #[derive(Debug)]
 pub(super) struct Layered {
     pub(super) layer: ViewLayer,
+    pub(super) rules: DecidedRules,
     /// The members by their places.
     pub(super) ids: Vec<Option<MemberId>>,
     heartbeat: Duration,
@@ -95,11 +95,11 @@ impl Layered {
         let me = Instance { member: *member, incarnation: Incarnation(config.incarnation) };
         let persisted = std::mem::take(&mut **persisted);
         let mut layer = ViewLayer::new(now, me, settings.clone(), persisted, *engine);
-        layer.set_rules(config.plan.digest(), LEVEL);
         layer.raise_floor(config.epoch);
         layer.set_known(std::mem::take(known));
         Some(Box::new(Self {
             layer,
+            rules: DecidedRules::new(Arc::clone(&config.plan)),
             ids: Vec::new(),
             heartbeat: settings.heartbeat,
             wake: Moment::NEVER,
@@ -213,7 +213,10 @@ impl Protocol {
         call(&mut layered.layer);
         let state = layered.layer.state();
         let changed = state.version() != version;
-        if state.last_number() > before {
+        if changed {
+            self.sync_rules();
+        }
+        if self.last_decided() > before {
             self.log_decision();
         }
         self.take_view_effects(now);
@@ -223,7 +226,12 @@ impl Protocol {
     }
 
     pub(super) fn start_layer(&mut self, now: Moment) {
+        self.sync_rules();
         self.with_layer(now, |layer| layer.tick(now));
+    }
+
+    fn last_decided(&self) -> ViewNumber {
+        self.view_layer().map(|layer| layer.state().last_number()).unwrap_or_default()
     }
 
     pub(super) fn tick_layer(&mut self, now: Moment) {
@@ -319,10 +327,11 @@ impl Protocol {
         later
     }
 
-    /// A digest of what members must share to connect: the rules, and the cluster's id or, with the
-    /// fixed list, the number of members.
+    /// A digest of what members must share to connect: the rules that the cluster was founded with,
+    /// and its id or, with the fixed list, the number of members.
     pub(super) fn rules_digest(&self) -> u64 {
-        let plan = &self.config.plan;
+        let founding = self.layered.as_ref().map(|layered| &layered.rules.founding);
+        let plan = founding.unwrap_or(&self.config.plan);
         let shared = match &self.config.views {
             ViewSource::Decided { cluster, .. } => *cluster,
             ViewSource::FixedList | ViewSource::Unknown { .. } => u64::from(plan.members()),
@@ -492,6 +501,11 @@ impl Protocol {
         if self.held_back || !self.layered.as_ref().is_some_and(|layered| layered.report_due) {
             return;
         }
+        let Some(layered) = &self.layered else { return };
+        if layered.unfollowed_rules().is_some() {
+            // Without its report the view goes on without this node.
+            return;
+        }
         self.end_holds(now);
         let mut floor = self.epoch.max(self.floor.epoch());
         let mut contents = Contents::default();
@@ -532,6 +546,11 @@ impl Protocol {
             return self.raise_floor(view.epoch);
         }
         let next = installed(layered, &view, plan, me.member);
+        if let Err(why) = self.follow_rules(&view) {
+            // Not reached: it has reported.
+            self.view_state = ViewState::Apart { why };
+            return;
+        }
         self.floor = self.floor.max(later);
         self.end_holds_except(plan, me);
         self.take_custody(now, plan, me);

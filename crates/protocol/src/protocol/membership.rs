@@ -116,6 +116,14 @@ impl Protocol {
         id.is_some_and(|id| self.directory().is_some_and(|directory| directory.was_removed(id)))
     }
 
+    /// Whether this member may have been removed without its knowledge, so that it should ask the
+    /// others: it grants nothing, and reaches no majority of the voters that it knows. It may still
+    /// be in a view, of which it was cut off before it learned of the next one.
+    pub fn may_be_removed(&self, now: Moment) -> bool {
+        let lapsed = self.view_layer().is_some_and(|layer| !layer.may_grant(now));
+        lapsed && !self.sees_majority(now)
+    }
+
     /// Makes links to new members, and ends those to former ones.
     pub(super) fn sync_members(&mut self, now: Moment) {
         let Some(layered) = &self.layered else { return };

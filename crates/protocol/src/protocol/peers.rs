@@ -6,6 +6,7 @@ use super::{Protocol, ProtocolConfig, Timer, ViewSource, ViewState};
 use crate::{
     Connection, Effect, Hello, HelloRefused, Level, Member, Moment, WireError,
     link::{Greeting, Ours},
+    views::Levels,
     wire::{Frame, Message},
 };
 
@@ -39,6 +40,24 @@ pub enum Rejected {
         "its lock rules, or the cluster that its data directory belongs to, differ from this node's"
     )]
     Plan,
+    /// It cannot use the level that the cluster has decided.
+    #[error(
+        "it can use {theirs} of the protocol, and the cluster has decided level {level}: upgrade it"
+    )]
+    Outgrown {
+        /// The levels that it can use.
+        theirs: Levels,
+        /// The level of the last view.
+        level: u16,
+    },
+    /// It and this node have no level in common.
+    #[error("it can use {theirs} of the protocol, and this node {ours}: upgrade the older one")]
+    Levels {
+        /// The levels that it can use.
+        theirs: Levels,
+        /// The levels that this node can use.
+        ours: Levels,
+    },
     /// This node is not in a cluster yet.
     #[error("this node is not in a cluster yet")]
     NotYet,
@@ -91,9 +110,10 @@ impl Protocol {
             // It was removed while it was dialled.
             return HelloRefused::Removed.encode();
         }
+        let levels = self.levels();
         let link = self.link(to);
         let (session, received) = (link.session(), link.received());
-        Hello { cluster, plan, from, to, incarnation, session, received }.encode()
+        Hello { cluster, plan, from, to, incarnation, session, received, levels }.encode()
     }
 
     /// A peer's hello has arrived on a connection, which replaces an earlier one to the same
@@ -169,6 +189,7 @@ impl Protocol {
         if hello.plan != self.rules_digest() {
             return Err(Rejected::Plan);
         }
+        self.check_levels(hello.levels)?;
         let (from, to) = (hello.from, hello.to);
         // While a view that names it is remembered, its words end that view.
         if self.was_removed(from) && !self.has_link(from) {
@@ -178,6 +199,26 @@ impl Protocol {
             return Err(Rejected::Member { from, to, me: *me });
         }
         Ok(())
+    }
+
+    /// The levels that this node can use.
+    pub fn levels(&self) -> Levels {
+        self.view_layer().map_or(Levels::HERE, |layer| layer.levels())
+    }
+
+    /// Whether a node that can use these levels may be a member.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejected::Outgrown`] or [`Rejected::Levels`].
+    pub fn check_levels(&self, theirs: Levels) -> Result<(), Rejected> {
+        let ours = self.levels();
+        let last = self.view_layer().and_then(|layer| layer.state().last());
+        match last.map(|last| last.level) {
+            Some(level) if !theirs.contains(level) => Err(Rejected::Outgrown { theirs, level }),
+            _ if !theirs.overlaps(ours) => Err(Rejected::Levels { theirs, ours }),
+            _ => Ok(()),
+        }
     }
 
     /// A peer has answered our hello with a refusal. While another process runs as this member,

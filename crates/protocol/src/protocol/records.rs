@@ -135,6 +135,11 @@ impl Protocol {
         self.view_layer().is_some_and(|layer| layer.keeps(name, token))
     }
 
+    /// Whether this node keeps a record of a hold of this session.
+    pub fn keeps_session(&self, session: u64) -> bool {
+        self.view_layer().is_some_and(|layer| layer.keeps_session(session))
+    }
+
     /// Whether this node is in a view that has begun, so that it knows who holds what.
     pub fn is_settled(&self, now: Moment) -> bool {
         self.may_grant(now)

@@ -165,6 +165,7 @@ impl Stage {
             incarnation: incarnation_of(peer),
             session: self.protocol.link(peer).session().max(1),
             received: self.protocol.link(peer).acknowledged(),
+            levels: self.protocol.levels(),
         };
         let connection = Connection(self.connections);
         self.protocol.connected(self.now, connection, &hello).expect("a greeting that fits");

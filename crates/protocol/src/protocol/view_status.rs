@@ -31,6 +31,12 @@ impl Protocol {
                 .iter()
                 .filter_map(|one| Some((layered.member(one.member)?, one.incarnation.0)))
                 .collect(),
+            level: view.level,
+            rules: view.rules_number(),
+            begins_in_ms: layered
+                .layer
+                .begins_in(now)
+                .map(|left| milliseconds(now.after(left), now)),
             reach: layered.layer.reach(now).filter_map(row).collect(),
         })
     }
@@ -45,6 +51,9 @@ impl Protocol {
                 last => format!("view {last} is decided without this node"),
             });
         };
+        if let Some(why) = self.layered.as_ref()?.unfollowed_rules() {
+            return Some(why);
+        }
         let number = view.number.0;
         match layer.stage() {
             Stage::Joining => Some(format!("view {number} is being joined")),

@@ -13,7 +13,10 @@ use std::{
 use mutua_algorithms::Time;
 use serde::{Deserialize, Serialize};
 
-use super::{Directory, DirectoryChange, DirectoryError, Instance, MemberId, Role, ViewNumber};
+use super::{
+    Directory, DirectoryChange, DirectoryError, Instance, LEVEL_OF_RULES, MemberId, Role,
+    ViewNumber,
+};
 
 /// What is proposed and decided. New variants go at the end.
 #[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
@@ -33,6 +36,13 @@ pub enum Command {
     Longest(Duration),
     /// All members and keepers have begun this view: earlier ones need not be remembered.
     Begun(ViewNumber),
+    /// The rules of locks from the next view on, if those in force still have this number.
+    Rules {
+        /// The number of the rules before the change.
+        number: u64,
+        /// The rules, as the program around the view layer encodes them.
+        rules: Vec<u8>,
+    },
 }
 
 impl Command {
@@ -64,9 +74,9 @@ pub struct DecidedView {
     pub keepers: BTreeSet<Instance>,
     /// A majority of these acknowledges its leases.
     pub voters: BTreeSet<MemberId>,
-    /// A digest of the rules that serve its names.
+    /// The number of the rules that serve its names. Below the level of rules it means nothing.
     pub rules: u64,
-    /// The level of the wire protocol that may be used in it.
+    /// The level of what may be sent and proposed in it.
     pub level: u16,
 }
 
@@ -79,6 +89,11 @@ impl DecidedView {
     /// Members and keepers.
     pub fn everybody(&self) -> BTreeSet<Instance> {
         self.members.union(&self.keepers).copied().collect()
+    }
+
+    /// The number of the rules that serve its names; 0 for those that the cluster was founded with.
+    pub fn rules_number(&self) -> u64 {
+        if self.level >= LEVEL_OF_RULES { self.rules } else { 0 }
     }
 
     /// Whether this incarnation is a member or a keeper.
@@ -118,6 +133,9 @@ pub struct DecidedState {
     begun: ViewNumber,
     directory: Directory,
     longest: Duration,
+    /// The rules of locks by their numbers: the last decided ones, and those of the views above.
+    /// Number 0, with which the cluster was founded, is not among them.
+    rules: BTreeMap<u64, Vec<u8>>,
 }
 
 impl DecidedState {
@@ -143,11 +161,56 @@ impl DecidedState {
                 if news {
                     self.begun = *number;
                     self.views.retain(|known, _| known >= number);
+                    self.drop_rules();
                 }
                 news
             }
+            Command::Rules { number, rules } => self.apply_rules(*number, rules),
         };
         if changed { Applied::Changed } else { Applied::Nothing }
+    }
+
+    /// The number of the rules that the next view has.
+    pub fn rules_number(&self) -> u64 {
+        self.rules.last_key_value().map_or(0, |(&number, _)| number)
+    }
+
+    /// The rules with this number; none for those that the cluster was founded with.
+    pub fn rules(&self, number: u64) -> Option<&[u8]> {
+        self.rules.get(&number).map(Vec::as_slice)
+    }
+
+    /// The numbers of the rules that may still be in force, that of the founding left out.
+    pub fn rules_numbers(&self) -> impl Iterator<Item = u64> {
+        self.rules.keys().copied()
+    }
+
+    /// The command that makes these the rules of the next view; none before all members can follow
+    /// it.
+    pub fn change_rules(&self, rules: Vec<u8>) -> Option<Command> {
+        let number = self.rules_number();
+        self.may_change_rules().then_some(Command::Rules { number, rules })
+    }
+
+    /// Whether all members understand a change of the rules.
+    pub fn may_change_rules(&self) -> bool {
+        self.last().is_some_and(|last| last.level >= LEVEL_OF_RULES)
+    }
+
+    fn apply_rules(&mut self, number: u64, rules: &[u8]) -> bool {
+        let possible = self.may_change_rules() && number == self.rules_number();
+        if possible {
+            self.rules.insert(number + 1, rules.to_vec());
+            self.drop_rules();
+        }
+        possible
+    }
+
+    /// Drops the rules that no view can have any more.
+    fn drop_rules(&mut self) {
+        let last = self.rules_number();
+        let used: BTreeSet<_> = self.views.values().map(DecidedView::rules_number).collect();
+        self.rules.retain(|number, _| *number == last || used.contains(number));
     }
 
     /// Whether a change of the directory is possible now; returns why not.
@@ -204,7 +267,9 @@ impl DecidedState {
             self.last().map_or_else(Default::default, |last| (last.number, last.epoch));
         let epoch = view.epoch.max(epoch + 1);
         let view = DecidedView { epoch, ..view.clone() };
-        if view.number != number.next() || !view.is_well_formed() {
+        let rules = view.rules_number();
+        let has_rules = rules == 0 || self.rules.contains_key(&rules);
+        if view.number != number.next() || !view.is_well_formed() || !has_rules {
             return Applied::Nothing;
         }
         self.views.insert(view.number, view);
@@ -268,9 +333,11 @@ impl DecidedState {
 
     /// The state from bytes; none if they are not one.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        match postcard::take_from_bytes(bytes) {
+        let whole = |bytes: &[u8]| match postcard::take_from_bytes(bytes) {
             Ok((state, [])) => Some(state),
             Ok(_) | Err(_) => None,
-        }
+        };
+        // Before rules were decided, a state ended before them.
+        whole(bytes).or_else(|| whole(&[bytes, &[0]].concat()))
     }
 }

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
     Applied, Command, Coordinator, DecidedState, DecidedView, Detector, Directory, Host, Instance,
-    Keeper, LeaseChange, LeaseRules, MemberId, MemberLease, Message, Policy, Quarantine, Record,
-    Report, Stage, ViewEffect, ViewNumber, ViewSettings, VoterLease,
+    Keeper, LeaseChange, LeaseRules, Levels, MemberId, MemberLease, Message, Policy, Quarantine,
+    Record, Report, Stage, ViewEffect, ViewNumber, ViewSettings, VoterLease,
 };
 use crate::Moment;
 
@@ -33,9 +33,6 @@ pub struct Persisted {
 pub struct ViewLayer {
     me: Instance,
     settings: ViewSettings,
-    /// A digest of the rules and the level that this node would propose.
-    rules: u64,
-    level: u16,
     state: DecidedState,
     /// The directory as this member knew it before it started: later than that of `state` until its
     /// log is decided again. It tells where the voters are, and nothing else.
@@ -96,8 +93,6 @@ impl ViewLayer {
         Self {
             me,
             settings,
-            rules: 0,
-            level: 0,
             known: Directory::default(),
             engine_version: snapshot.version(),
             state: snapshot,
@@ -159,9 +154,9 @@ impl ViewLayer {
         if self.known.version() > decided.version() { &self.known } else { decided }
     }
 
-    /// The rules and the level of the wire protocol that this node proposes when it leads.
-    pub fn set_rules(&mut self, rules: u64, level: u16) {
-        (self.rules, self.level) = (rules, level);
+    /// The levels that this node can use.
+    pub fn levels(&self) -> Levels {
+        self.settings.levels
     }
 
     /// Fencing tokens up to this epoch are known here; the next view's is above it.
@@ -385,7 +380,7 @@ impl ViewLayer {
             // Often enough: what it judges by comes with asks.
             self.next_review = now.after(self.settings.ask_every() / 8);
             let policy = &mut self.policy;
-            let command = policy.propose(now, &self.settings, &self.state, self.rules, self.level);
+            let command = policy.propose(now, &self.settings, &self.state);
             self.effects.extend(command.map(ViewEffect::Propose));
         }
     }

@@ -118,6 +118,8 @@ pub struct Ask {
     pub floor: u32,
     /// How far it is in its view.
     pub stage: Stage,
+    /// The newest level that it can use.
+    pub newest: u16,
 }
 
 /// What a view layer wants done. Effects are to be done in order.

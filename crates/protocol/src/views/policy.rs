@@ -12,7 +12,8 @@ use std::{
 };
 
 use super::{
-    Command, DecidedState, DecidedView, Instance, MemberId, Role, Stage, ViewNumber, ViewSettings,
+    Command, DecidedState, DecidedView, Instance, LEVEL_OF_RULES, MemberId, Role, Stage,
+    ViewNumber, ViewSettings,
     clique::{self, Edges},
     detector::Arrivals,
 };
@@ -40,6 +41,8 @@ pub struct Row {
     pub view: ViewNumber,
     /// How far it is there.
     pub stage: Stage,
+    /// The newest level that it can use.
+    pub newest: u16,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -172,13 +175,11 @@ impl Policy {
         now: Moment,
         settings: &ViewSettings,
         state: &DecidedState,
-        rules: u64,
-        level: u16,
     ) -> Option<Command> {
         self.note_links(now, settings);
         self.note_late(now, settings, state);
         let command = self
-            .next_view(now, settings, state, rules, level)
+            .next_view(now, settings, state)
             .map(Command::View)
             .or_else(|| self.begun(state))?;
         if let Some((known, at)) = &self.proposed
@@ -211,6 +212,8 @@ impl Policy {
     fn note_late(&mut self, now: Moment, settings: &ViewSettings, state: &DecidedState) {
         let Some(last) = state.last() else { return };
         if state.begun() >= last.number || self.has_begun(last) {
+            // It began after all, with those that were late.
+            self.late = None;
             return;
         }
         let coordinator = last.coordinator();
@@ -249,8 +252,6 @@ impl Policy {
         now: Moment,
         settings: &ViewSettings,
         state: &DecidedState,
-        rules: u64,
-        level: u16,
     ) -> Option<DecidedView> {
         let last = state.last();
         let present = last.map(|last| last.members.clone()).unwrap_or_default();
@@ -259,6 +260,8 @@ impl Policy {
         let rows = members.union(&keepers).filter_map(|one| self.rows.get(&one.member));
         let floor = rows.map(|known| known.row.floor).max().unwrap_or(0);
         let voters = next_voters(state);
+        let level = self.next_level(state);
+        let rules = if level >= LEVEL_OF_RULES { state.rules_number() } else { 0 };
         let (number, epoch) =
             last.map_or((ViewNumber(1), 1), |last| (last.number.next(), last.epoch + 1));
         let next = DecidedView {
@@ -275,9 +278,19 @@ impl Policy {
         let differs = next.members != last.members
             || next.keepers != last.keepers
             || next.voters != last.voters
-            || (next.rules, next.level) != (last.rules, last.level);
+            || (next.rules_number(), next.level) != (last.rules_number(), last.level);
         let settled = state.begun() >= last.number || self.has_begun(last) || self.late.is_some();
         (smaller || floor >= last.epoch || (differs && settled)).then_some(next)
+    }
+
+    /// The highest level that all members of the directory can use, never below the last one. Of a
+    /// member that this voter has received nothing from it is not known, and the level stays.
+    fn next_level(&self, state: &DecidedState) -> u16 {
+        let last = state.last().map_or(0, |last| last.level);
+        let newest = |id: MemberId| Some(self.rows.get(&id)?.row.newest);
+        let all: Option<Vec<_>> = state.directory().members().map(|(id, _)| newest(id)).collect();
+        let common = all.and_then(|all| all.into_iter().min());
+        common.map_or(last, |common| common.max(last))
     }
 
     /// Whether all members of the directory are here and reach each other.

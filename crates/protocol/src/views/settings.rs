@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-/// Times of the view layer: the same at every member.
+use super::Levels;
+
+/// Times of the view layer, the same at every member, and the levels that it can use.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct ViewSettings {
     /// L: a view lease lasts this long from the moment it was asked for.
@@ -18,6 +20,8 @@ pub struct ViewSettings {
     pub heartbeat: Duration,
     /// A view that has not begun after so long, waits for leases not counted, is replaced.
     pub stage_timeout: Duration,
+    /// The levels that this node can use. They may differ between members.
+    pub levels: Levels,
     /// Rules that tests break to show that they are needed; the default breaks none.
     pub rules: Rules,
 }
@@ -31,6 +35,7 @@ impl Default for ViewSettings {
             add_after: Duration::from_secs(1),
             heartbeat: Duration::from_millis(200),
             stage_timeout: Duration::from_secs(2),
+            levels: Levels::HERE,
             rules: Rules::default(),
         }
     }

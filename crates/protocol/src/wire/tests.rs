@@ -131,6 +131,7 @@ fn a_hello_of_another_version_is_refused_with_its_version() {
         incarnation: 5,
         session: 0,
         received: 0,
+        levels: crate::views::Levels::HERE,
     };
     let mut bytes = hello.encode();
     assert_eq!(Hello::decode(&bytes), Ok(Some((hello, bytes.len()))));

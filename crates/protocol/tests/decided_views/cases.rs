@@ -4,16 +4,24 @@ use std::time::Duration;
 
 use mutua_protocol::{
     Answer, Member, Rule, Ticket, usable,
-    views::{self, Command, DecidedView, Role, ViewNumber, ViewSettings},
+    views::{self, Command, DecidedView, Levels, Role, ViewNumber, ViewSettings},
 };
 
-use super::world::{SECOND, World};
+use super::{events::SECOND, world::World};
 
 pub(crate) fn world(algorithm: &str, nodes: usize) -> World {
+    world_with(algorithm, nodes, &[])
+}
+
+/// The same, where some nodes are of a version that can use the lowest level only.
+pub(crate) fn world_with(algorithm: &str, nodes: usize, older: &[usize]) -> World {
     let rule = Rule::new("*", algorithm);
     let mut world = World::new(7, rule, ViewSettings::default(), &vec![Role::Voter; nodes]);
     world.clients = 0;
     world.calm_at = 0;
+    for &slot in older {
+        world.nodes[slot].levels = Levels::HERE.up_to(0);
+    }
     world.run(4 * SECOND);
     for node in &world.nodes {
         let protocol = node.layer.as_ref().expect("up");

@@ -3,12 +3,15 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use mutua_protocol::views::{
-    Directory, DirectoryChange, DirectoryEntry, DirectoryError, EngineMembers, MemberId, Role,
-    VoterStep, majority, voter_step,
+    Directory, DirectoryChange, DirectoryEntry, DirectoryError, EngineMembers, Levels, MemberId,
+    Role, VoterStep, majority, voter_step,
 };
-use mutua_protocol::{Plan, Rule};
+use mutua_protocol::{Plan, Rule, encode_rules, usable};
 
-use super::world::{Event, Node, SECOND, World, entry};
+use super::{
+    events::{SECOND, entry},
+    world::{Event, Node, World},
+};
 
 /// The most members, present and former.
 const MOST: usize = 9;
@@ -28,6 +31,31 @@ impl World {
         self.plan = Arc::new(plan.expect("a rule for any size"));
         self.engine.admitted = Some(self.engine.voters());
         self.churn = true;
+        // Some nodes are of an older version, until they start again.
+        for slot in 0..self.nodes.len() {
+            if self.dice.one_in(4) {
+                self.nodes[slot].levels = Levels::HERE.up_to(0);
+            }
+        }
+    }
+
+    /// A node that starts may be of a later version than before.
+    pub(crate) fn upgrade(&mut self, slot: usize) {
+        if self.churn && self.nodes[slot].incarnation > 0 && self.dice.one_in(2) {
+            self.nodes[slot].levels = Levels::HERE;
+        }
+    }
+
+    /// An operator gives all locks another algorithm.
+    fn change_rules(&mut self) -> Option<&'static str> {
+        let leader = self.engine.leader?;
+        let protocol = self.nodes[self.slot_of(leader)?].layer.as_ref()?;
+        let state = protocol.view_layer()?.state().clone();
+        let all: Vec<_> = usable().collect();
+        let rule = Rule::new("*", self.dice.pick(&all).name);
+        let command = state.change_rules(encode_rules(&[rule]))?;
+        self.propose(leader, command);
+        Some("the rules change")
     }
 
     fn wish(&mut self, change: DirectoryChange) {
@@ -43,7 +71,7 @@ impl World {
         let directory = self.engine.state.directory().clone();
         let id = self.nodes[slot].id;
         let role = directory.role(id);
-        match (self.dice.below(5), role) {
+        match (self.dice.below(6), role) {
             (0 | 1, _) if self.nodes.len() < MOST => {
                 let role = *self.dice.pick(&[Role::Voter, Role::Follower]);
                 self.join(role);
@@ -63,6 +91,7 @@ impl World {
                 self.wish(DirectoryChange::Change(id, entry(Role::Follower)));
                 Some("a voter becomes a follower")
             }
+            (5, _) => self.change_rules(),
             _ => None,
         }
     }
@@ -138,7 +167,11 @@ impl World {
         if let Some(wish) = self.wishes.front() {
             return Some(format!("not made: {:?}", wish.change));
         }
-        let directory = self.engine.state.directory();
+        let state = &self.engine.state;
+        if state.last().is_some_and(|last| last.rules_number() != state.rules_number()) {
+            return Some(format!("the rules are not those of change {}", state.rules_number()));
+        }
+        let directory = state.directory();
         if self.engine.voters() != directory.voters() {
             let (voters, wanted) = (self.engine.voters(), directory.voters());
             return Some(format!("the engine has the voters {voters:?}, not {wanted:?}"));
@@ -182,7 +215,10 @@ impl World {
     }
 
     pub(crate) fn runs_engine(&self, id: MemberId) -> bool {
-        self.slot_of(id).is_some_and(|slot| self.nodes[slot].engine)
+        // One that does not understand the decided level stops.
+        let level = self.engine.state.last().map_or(0, |last| last.level);
+        let runs = |slot: usize| self.nodes[slot].engine && self.nodes[slot].levels.contains(level);
+        self.slot_of(id).is_some_and(runs)
     }
 
     /// What nodes and the leader do in their regular looks at the directory.
@@ -201,10 +237,11 @@ impl World {
 
     fn follow_role(&mut self, slot: usize) {
         let Node { id, engine, layer, .. } = &self.nodes[slot];
-        let (id, engine) = (*id, *engine);
-        let Some(layer) = layer.as_ref().and_then(|protocol| protocol.view_layer()) else { return };
+        let (id, engine, now) = (*id, *engine, self.local(slot));
+        let Some(protocol) = layer else { return };
+        let Some(layer) = protocol.view_layer() else { return };
         let (directory, state) = (layer.directory(), layer.state());
-        let out = layer.view().is_none();
+        let out = layer.view().is_none() || protocol.may_be_removed(now);
         let shall = directory.role(id).into_iter().chain(directory.wanted(id)).any(Role::votes);
         // A voter tells that the engine needs this one no longer, if it can be asked.
         let known = state.directory().version();
@@ -213,6 +250,7 @@ impl World {
         if removed && out && dismissed || directory.was_removed(id) {
             self.call(slot, |protocol, now| protocol.retire(now));
             if out && dismissed {
+                // A voter has told it, or it would ask again.
                 self.note(|| format!("{slot} has left"));
                 self.kill(slot);
                 self.nodes[slot].left = true;

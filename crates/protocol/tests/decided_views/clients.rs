@@ -5,7 +5,7 @@ use std::time::Duration;
 use mutua_protocol::{Answer, Moment, Refusal, Ticket};
 
 use super::{
-    externals::External,
+    external::External,
     world::{Event, NAMES, World},
 };
 
@@ -150,7 +150,7 @@ impl World {
         if let Some((other, one)) = self.believers(name).first() {
             return self.fails(format!("{other}: {one} and {client} both hold lock {name}"));
         }
-        let outside = |one: &&External| one.believes(self.now, name);
+        let outside = |one: &&External| one.believes(self.now, name).is_some();
         if let Some(other) = self.externals.iter().find(outside) {
             return self.fails(format!("{other:?} and {client} both hold lock {name}"));
         }

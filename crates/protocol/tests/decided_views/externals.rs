@@ -39,46 +39,7 @@ impl Served {
     }
 }
 
-/// A client.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct External {
-    step: u64,
-    /// Its clock is faster by so many millionths.
-    faster: i64,
-    session: u64,
-    ttl: Duration,
-    name: usize,
-    slot: usize,
-    waiting: bool,
-    token: Option<u64>,
-    /// The end of its session, by its last renewal, in real time.
-    valid_until: u64,
-    renewed_at: u64,
-    leave_at: u64,
-}
-
-impl External {
-    pub(crate) fn believes(&self, now: u64, name: usize) -> bool {
-        self.token.is_some() && self.name == name && now < self.valid_until
-    }
-}
-
 impl World {
-    pub(crate) fn add_external(&mut self) {
-        let drift = i64::from(self.settings.drift);
-        let faster = if self.dice.one_in(2) { -drift } else { drift };
-        let client = self.externals.len();
-        self.externals.push(External { faster, ..External::default() });
-        let wait = self.dice.micros(1000, 2_000_000);
-        self.after(wait, Event::External { client, step: 0 });
-    }
-
-    fn external_step(&mut self, client: usize, wait: Duration) {
-        self.externals[client].step += 1;
-        let step = self.externals[client].step;
-        self.after(wait, Event::External { client, step });
-    }
-
     /// When a message between a client and a node arrives: late, never, or twice.
     fn arrivals(&mut self) -> Vec<Duration> {
         let copies = match self.dice.below(self.words_lost) {
@@ -117,11 +78,8 @@ impl World {
             return;
         }
         let (now, session, ttl) = (self.now, one.session, one.ttl);
-        if (one.waiting || one.token.is_some()) && now >= one.valid_until {
-            self.note(|| format!("external {client} gives up"));
-            (self.externals[client].waiting, self.externals[client].token) = (false, None);
-            let wait = self.dice.micros(1000, 500_000);
-            return self.external_step(client, wait);
+        if self.gives_up(client) {
+            return;
         }
         if one.token.is_some() && now >= one.leave_at {
             self.note(|| format!("external {client} releases"));
@@ -158,10 +116,7 @@ impl World {
         {
             return;
         }
-        let faster = 1_000_000 + i128::from(one.faster);
-        let ttl = i128::from(one.ttl.as_nanos() as u64) * 1_000_000 / faster;
-        one.valid_until = one.valid_until.max(sent + ttl as u64);
-        one.renewed_at = now;
+        one.renewed(now, sent);
         let Some(token) = token.filter(|_| one.waiting) else { return };
         let name = one.name;
         self.externals[client].waiting = false;

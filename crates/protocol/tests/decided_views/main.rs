@@ -7,11 +7,19 @@
 mod cases;
 mod churn;
 mod clients;
-#[path = "../view_layer/engine.rs"]
+#[path = "../harness/engine.rs"]
 mod engine;
+#[path = "../harness/events.rs"]
+mod events;
+#[path = "../harness/external.rs"]
+mod external;
 mod externals;
 mod faults;
+mod rules;
 mod seeds;
 mod sizes;
+mod traps;
 mod wires;
 mod world;
+
+use world::World;

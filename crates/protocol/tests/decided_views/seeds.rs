@@ -13,7 +13,10 @@ use mutua_protocol::{
     views::{LeaseRules, Role, Rules, ViewSettings},
 };
 
-use super::world::{Counts, Event, SECOND, World};
+use super::{
+    events::SECOND,
+    world::{Counts, Event, World},
+};
 
 /// The number of seeds for each algorithm.
 const SEEDS: u64 = 15;
@@ -168,6 +171,11 @@ fn report(world: &World, story: bool) {
         let last = if story { usize::MAX } else { 80 };
         let notes = &world.notes[world.notes.len().saturating_sub(last)..];
         println!("{}", notes.join("\n"));
+    }
+    let leader = world.engine.leader.and_then(|id| world.slot_of(id));
+    let leader = leader.and_then(|slot| world.nodes[slot].layer.as_ref()?.view_layer());
+    if let (Some(_), Some(layer)) = (&world.failure, leader) {
+        println!("the leader: {layer:?}");
     }
 }
 

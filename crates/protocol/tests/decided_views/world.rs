@@ -11,7 +11,7 @@ use mutua_protocol::{
     Effect, Limits, LockId, Member, Moment, Plan, Protocol, ProtocolConfig, Rule, Ticket,
     ViewSource,
     views::{
-        Command, DecidedState, DecidedView, Directory, DirectoryChange, DirectoryEntry, MemberId,
+        Command, DecidedState, DecidedView, Directory, DirectoryChange, Levels, MemberId,
         Persisted, Role, ViewSettings,
     },
 };
@@ -20,11 +20,12 @@ use super::{
     churn::Wish,
     clients::Client,
     engine::Engine,
-    externals::{External, Served, Word},
+    events::{SECOND, entry},
+    external::External,
+    externals::{Served, Word},
     wires::Wire,
 };
 
-pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const NAMES: usize = 2;
 
 pub(crate) enum Event {
@@ -77,6 +78,8 @@ pub(crate) struct Node {
     /// On its disk: whether an engine runs here while the node runs, until a voter tells that its
     /// vote is not needed.
     pub(crate) engine: bool,
+    /// The levels that its version can use.
+    pub(crate) levels: Levels,
     pub(crate) paused_until: u64,
     wake: u64,
 }
@@ -109,6 +112,7 @@ impl Node {
             left: false,
             known: Directory::default(),
             engine: role.votes(),
+            levels: Levels::HERE,
             paused_until: 0,
             wake: u64::MAX,
         }
@@ -135,8 +139,8 @@ pub(crate) struct World {
     pub(crate) dice: Dice,
     /// Real time, in nanoseconds.
     pub(crate) now: u64,
-    events: BTreeMap<(u64, u64), Event>,
-    numbers: u64,
+    pub(crate) events: BTreeMap<(u64, u64), Event>,
+    pub(crate) numbers: u64,
     pub(crate) nodes: Vec<Node>,
     pub(crate) engine: Engine,
     /// Changes of the directory that an operator waits for.
@@ -229,32 +233,6 @@ impl World {
         format!("lock {place}").into_bytes()
     }
 
-    pub(crate) fn is_calm(&self) -> bool {
-        self.now >= self.calm_at
-    }
-
-    pub(crate) fn after(&mut self, wait: Duration, event: Event) {
-        self.at(self.now + wait.as_nanos() as u64, event);
-    }
-
-    pub(crate) fn at(&mut self, at: u64, event: Event) {
-        self.numbers += 1;
-        self.events.insert((at.max(self.now), self.numbers), event);
-    }
-
-    pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
-        if self.verbose {
-            self.notes.push(format!("{:>9.4} {}", self.now as f64 / 1e9, text()));
-        }
-    }
-
-    pub(crate) fn fails(&mut self, why: String) {
-        if self.failure.is_none() {
-            self.note(|| format!("FAILS: {why}"));
-            self.failure = Some(why);
-        }
-    }
-
     /// The node's clock.
     pub(crate) fn local(&self, slot: usize) -> Moment {
         let node = &self.nodes[slot];
@@ -288,20 +266,8 @@ impl World {
         self.nodes[slot].rebooted = true;
     }
 
-    pub(crate) fn slot_of(&self, id: MemberId) -> Option<usize> {
-        self.nodes.iter().position(|node| node.id == id)
-    }
-
     pub(crate) fn is_up(&self, slot: usize, incarnation: u64) -> bool {
         self.nodes[slot].incarnation == incarnation && self.nodes[slot].layer.is_some()
-    }
-
-    pub(crate) fn is_paused(&self, slot: usize) -> bool {
-        self.nodes[slot].paused_until > self.now
-    }
-
-    pub(crate) fn is_cut(&self, from: usize, to: usize) -> bool {
-        self.cuts.get(&(from, to)).is_some_and(|&count| count > 0)
     }
 
     /// Runs until `end`, or until something is wrong.
@@ -398,7 +364,8 @@ impl World {
         };
         // Some nodes know of epochs that the log does not.
         let beyond = if self.dice.one_in(6) { self.dice.below(5) as u32 } else { 0 };
-        let settings = self.settings.clone();
+        self.upgrade(slot);
+        let settings = ViewSettings { levels: self.nodes[slot].levels, ..self.settings.clone() };
         let names = (0..self.nodes.len()).map(|slot| format!("n{slot}")).collect();
         let node = &mut self.nodes[slot];
         node.incarnation += 1;
@@ -507,8 +474,4 @@ impl World {
             }
         }
     }
-}
-
-pub(crate) fn entry(role: Role) -> DirectoryEntry {
-    DirectoryEntry { name: String::new(), address: String::new(), role }
 }

@@ -7,7 +7,7 @@ use mutua_protocol::views::{Claim, Client, Stage, ViewNumber};
 
 use super::{
     locks::{NAMES, Session, Waiter, name},
-    world::{Event, World},
+    world::{Event, Layers},
 };
 
 /// What clients and nodes say to each other.
@@ -48,47 +48,7 @@ pub(crate) enum Word {
     },
 }
 
-/// A client.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct External {
-    step: u64,
-    /// Its clock is faster by so many millionths.
-    faster: i64,
-    session: u64,
-    ttl: Duration,
-    name: usize,
-    slot: usize,
-    waiting: bool,
-    token: Option<u64>,
-    /// The end of its session, by its last renewal, in real time.
-    valid_until: u64,
-    heard: u64,
-    leave_at: u64,
-}
-
-impl External {
-    /// The token it believes to hold the lock with.
-    pub(crate) fn believes(&self, now: u64, place: usize) -> Option<u64> {
-        self.token.filter(|_| self.name == place && now < self.valid_until)
-    }
-}
-
-impl World {
-    pub(crate) fn add_client(&mut self) {
-        let drift = i64::from(self.settings.drift);
-        let faster = if self.dice.one_in(2) { -drift } else { drift };
-        let client = self.externals.len();
-        self.externals.push(External { faster, ..External::default() });
-        let wait = self.dice.micros(1000, 2_000_000);
-        self.after(wait, Event::External { client, step: 0 });
-    }
-
-    fn next_step(&mut self, client: usize, wait: Duration) {
-        self.externals[client].step += 1;
-        let step = self.externals[client].step;
-        self.after(wait, Event::External { client, step });
-    }
-
+impl Layers {
     pub(crate) fn tell_client(&mut self, client: usize, word: Word) {
         if !self.dice.one_in(20) {
             let most = if self.dice.one_in(10) { 800_000 } else { 3000 };
@@ -118,12 +78,8 @@ impl World {
         }
         let now = self.now;
         let one = self.externals[client].clone();
-        if (one.waiting || one.token.is_some()) && now >= one.valid_until {
-            self.note(|| format!("client {client} gives up"));
-            self.externals[client].waiting = false;
-            self.externals[client].token = None;
-            let wait = self.dice.micros(1000, 500_000);
-            return self.next_step(client, wait);
+        if self.gives_up(client) {
+            return;
         }
         let (session, sent) = (one.session, now);
         if let Some(token) = one.token {
@@ -132,9 +88,9 @@ impl World {
                 self.externals[client].token = None;
                 self.tell_node(client, Word::Release { session });
                 let wait = self.dice.micros(1000, 1_500_000);
-                return self.next_step(client, wait);
+                return self.external_step(client, wait);
             }
-            if now - one.heard > one.ttl.as_nanos() as u64 / 3 {
+            if now - one.renewed_at > one.ttl.as_nanos() as u64 / 3 {
                 self.externals[client].slot = self.pick();
                 let (name, ttl) = (one.name, one.ttl);
                 self.tell_node(client, Word::Reclaim { session, name, token, ttl, sent });
@@ -153,9 +109,9 @@ impl World {
             known.waiting = true;
             known.valid_until = now + ttl.as_nanos() as u64;
             self.tell_node(client, Word::Acquire { session, name, ttl, sent });
-            return self.next_step(client, ttl / 4);
+            return self.external_step(client, ttl / 4);
         }
-        self.next_step(client, one.ttl / 6);
+        self.external_step(client, one.ttl / 6);
     }
 
     pub(crate) fn on_client_word(&mut self, client: usize, word: Word) {
@@ -166,10 +122,7 @@ impl World {
                 if now >= one.valid_until && one.token.is_some() {
                     return;
                 }
-                let ttl = i128::from(one.ttl.as_nanos() as u64) * 1_000_000
-                    / (1_000_000 + i128::from(one.faster));
-                one.valid_until = one.valid_until.max(sent + ttl as u64);
-                one.heard = now;
+                one.renewed(now, sent);
             }
             Word::Granted { session, token } if session == self.externals[client].session => {
                 if !self.externals[client].waiting || now >= self.externals[client].valid_until {
@@ -183,7 +136,7 @@ impl World {
                 one.waiting = false;
                 one.token = Some(token);
                 one.leave_at = now + hold;
-                self.next_step(client, Duration::from_millis(1));
+                self.external_step(client, Duration::from_millis(1));
             }
             Word::Elsewhere { session, slot } if session == self.externals[client].session => {
                 self.counts.reclaims += 1;

@@ -33,7 +33,7 @@ use self::steps::{
     client, crash, decide, drop_guard, end_process_holds, expire, flush, is_removed_later, lapse,
     pass_unit, recorded, release, renew, view_of,
 };
-use super::{search::digest, world::entry};
+use super::{events::entry, search::digest};
 
 /// The client's TTL, and the unit of time.
 const UNIT: Duration = Duration::from_secs(10);

@@ -4,9 +4,12 @@ use std::{collections::BTreeSet, time::Duration};
 
 use mutua_protocol::views::{DecidedView, DirectoryChange, MemberId, majority};
 
-use super::world::{Event, World, entry};
+use super::{
+    events::entry,
+    world::{Event, Layers},
+};
 
-impl World {
+impl Layers {
     pub(crate) fn on_fault(&mut self) {
         if self.is_calm() {
             return;

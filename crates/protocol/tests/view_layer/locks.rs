@@ -17,7 +17,7 @@ use mutua_protocol::{
 
 use super::{
     clients::Word,
-    world::{Event, World},
+    world::{Event, Layers},
 };
 
 pub(crate) const NAMES: usize = 2;
@@ -80,7 +80,7 @@ pub(crate) struct Permission {
     pub(crate) count: u64,
 }
 
-impl World {
+impl Layers {
     pub(crate) fn on_lock_effect(&mut self, slot: usize, effect: ViewEffect) {
         let me = self.instance(slot);
         match effect {

@@ -5,10 +5,16 @@
 //! the state exchange and the records.
 
 mod clients;
+#[path = "../harness/engine.rs"]
 mod engine;
+#[path = "../harness/events.rs"]
+mod events;
 mod exchange;
 mod exchange_model;
+#[path = "../harness/external.rs"]
+mod external;
 mod faults;
+mod late;
 mod locks;
 mod model;
 mod network;
@@ -18,3 +24,5 @@ mod search;
 mod seeds;
 mod traps;
 mod world;
+
+use world::Layers as World;

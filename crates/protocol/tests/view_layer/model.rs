@@ -20,8 +20,8 @@ use mutua_protocol::{
 };
 
 use super::{
+    events::entry,
     search::{Found, search},
-    world::entry,
 };
 
 /// A tick of real time; clocks move by one more or less at the drift bound.

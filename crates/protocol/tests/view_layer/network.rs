@@ -4,13 +4,9 @@ use std::time::Duration;
 
 use mutua_protocol::views::{Instance, MemberId, Message};
 
-use super::world::{Event, World};
+use super::world::{Event, Layers};
 
-impl World {
-    pub(crate) fn is_cut(&self, from: usize, to: usize) -> bool {
-        self.cuts.get(&(from, to)).is_some_and(|&count| count > 0)
-    }
-
+impl Layers {
     pub(crate) fn cut(&mut self, cuts: &[(usize, usize)]) {
         self.counts.cuts += 1;
         for &pair in cuts {

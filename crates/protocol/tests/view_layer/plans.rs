@@ -8,10 +8,10 @@ use mutua_protocol::views::{Client, Contents, DecidedView, Hold, MemberId, Plan,
 
 use super::{
     locks::{Held, NAMES, Permission, Session, ViewLocks, name},
-    world::{Event, World},
+    world::{Event, Layers},
 };
 
-impl World {
+impl Layers {
     pub(crate) fn report(&mut self, slot: usize) {
         self.purge(slot);
         let now = self.local(slot);

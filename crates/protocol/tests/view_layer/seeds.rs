@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use mutua_protocol::views::{LeaseRules, RecordRules, Role, Rules, ViewSettings};
 
-use super::world::{Counts, Event, SECOND, World};
+use super::{
+    events::SECOND,
+    world::{Counts, Event, Layers},
+};
 
 /// In the gate.
 const SEEDS: u64 = 100;
@@ -21,7 +24,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
 }
 
-fn world(seed: u64, rules: Rules, verbose: bool) -> World {
+fn world(seed: u64, rules: Rules, verbose: bool) -> Layers {
     let settings = ViewSettings { rules, ..ViewSettings::default() };
     use Role::{Follower, Voter, Witness};
     let roles: &[Role] = match (seed / 2) % 6 {
@@ -31,11 +34,11 @@ fn world(seed: u64, rules: Rules, verbose: bool) -> World {
         4 => &[Voter, Voter, Voter, Follower],
         _ => &[Voter, Voter, Voter, Voter, Follower, Witness, Follower],
     };
-    let mut world = World::new(seed, settings, roles);
+    let mut world = Layers::new(seed, settings, roles);
     world.verbose = verbose;
     let clients = if world.is_hard() { 3 } else { (seed / 2) % 4 };
     for _ in 0..clients {
-        world.add_client();
+        world.add_external();
     }
     world.calm_at = 3 * SECOND + if world.is_hard() { HARD_FAULTS } else { FAULTS };
     world.after(Duration::from_secs(3), Event::Fault);
@@ -44,7 +47,7 @@ fn world(seed: u64, rules: Rules, verbose: bool) -> World {
 }
 
 /// Runs a world: what is wrong with it, if anything, and what happened.
-fn run(seed: u64, rules: Rules, verbose: bool, to_the_end: bool) -> (Option<String>, World) {
+fn run(seed: u64, rules: Rules, verbose: bool, to_the_end: bool) -> (Option<String>, Layers) {
     let mut world = world(seed, rules, verbose);
     world.run(world.calm_at);
     let mut left = 150;
@@ -66,7 +69,7 @@ fn run(seed: u64, rules: Rules, verbose: bool, to_the_end: bool) -> (Option<Stri
     (world.failure.take(), world)
 }
 
-impl World {
+impl Layers {
     /// Whether all members are in one view, and each has got a lock since the faults stopped.
     fn is_settled(&self) -> bool {
         self.unsettled().is_empty()

@@ -13,7 +13,10 @@ use mutua_protocol::{
     },
 };
 
-use super::world::{Event, SECOND, World, entry};
+use super::{
+    events::{SECOND, entry},
+    world::{Event, Layers},
+};
 
 pub(super) fn settings() -> ViewSettings {
     ViewSettings::default()
@@ -212,7 +215,7 @@ fn trap_10_a_member_that_restarts_before_the_view_begins_does_not_begin_it() {
 
 #[test]
 fn trap_12_a_lease_that_lapses_and_returns_lets_waiters_in_again() {
-    let mut world = World::new(12, settings(), &[Role::Voter; 3]);
+    let mut world = Layers::new(12, settings(), &[Role::Voter; 3]);
     world.run(6 * SECOND);
     let view = world.engine.state.last_number();
     // Nothing reaches node 0 for a little longer than its lease, and less than D.
@@ -275,7 +278,7 @@ fn a_survivor_that_notices_a_crash_first_does_not_lose_its_place_to_the_crashed_
     let mut policy = Policy::default();
     let heard = |policy: &mut Policy, millis: u64, id: u64, sees: &[u64]| {
         let (sees, view, stage) = (set(sees), ViewNumber(1), Stage::Begun);
-        let row = Row { instance: one(id), sees, floor: 0, view, stage };
+        let row = Row { instance: one(id), sees, floor: 0, view, stage, newest: 0 };
         policy.heard(at(millis), &settings, row);
     };
     // 1 crashes after its ask at 300 ms.
@@ -284,11 +287,11 @@ fn a_survivor_that_notices_a_crash_first_does_not_lose_its_place_to_the_crashed_
     }
     for millis in [600, 900, 1200, 1500] {
         (2..=3).for_each(|id| heard(&mut policy, millis, id, &[1, 2, 3]));
-        assert_eq!(policy.propose(at(millis), &settings, &state, 0, 0), None, "{millis}");
+        assert_eq!(policy.propose(at(millis), &settings, &state), None, "{millis}");
     }
     // Of two sets of two, the one with the crashed member has the lower ids.
     heard(&mut policy, 1700, 2, &[2, 3]);
-    let Some(Command::View(next)) = policy.propose(at(1700), &settings, &state, 0, 0) else {
+    let Some(Command::View(next)) = policy.propose(at(1700), &settings, &state) else {
         panic!("a member is lost");
     };
     assert_eq!(next.members, set(&[2, 3]));
@@ -308,10 +311,11 @@ fn trap_13_a_member_that_flaps_uses_few_epochs() {
         let view = state.last_number();
         for id in (1..=3).filter(|&id| up(id)) {
             let stage = Stage::Begun;
-            let row = Row { instance: one(id), sees: set(&[1, 2, 3]), floor: 0, view, stage };
+            let row =
+                Row { instance: one(id), sees: set(&[1, 2, 3]), floor: 0, view, stage, newest: 0 };
             policy.heard(now, &settings, row);
         }
-        if let Some(command) = policy.propose(now, &settings, &state, 0, 0) {
+        if let Some(command) = policy.propose(now, &settings, &state) {
             let before = state.last().map(|view| view.everybody()).unwrap_or_default();
             state.apply(&command);
             if let Command::View(view) = &command {
@@ -332,7 +336,11 @@ fn trap_14_a_claim_above_the_views_epoch_raises_it_and_silences_nobody() {
     for id in [1, 2] {
         let sees = set(&[1, 2]);
         let (floor, view, stage) = (50, ViewNumber(1), Stage::Reported);
-        policy.heard(at(0), &settings, Row { instance: one(id), sees, floor, view, stage });
+        policy.heard(
+            at(0),
+            &settings,
+            Row { instance: one(id), sees, floor, view, stage, newest: 0 },
+        );
     }
     // The view that a claim has overtaken does not begin.
     let mut coordinator = Coordinator::new(&state, state.last().expect("a view"));
@@ -342,7 +350,7 @@ fn trap_14_a_claim_above_the_views_epoch_raises_it_and_silences_nobody() {
         coordinator.report(at(0), &settings, &state, one(id), report);
     }
     assert_eq!(coordinator.blocked(at(0), &settings, &state), Some(Blocked::Epoch));
-    let command = policy.propose(at(1), &settings, &state, 0, 0).expect("another view");
+    let command = policy.propose(at(1), &settings, &state).expect("another view");
     state.apply(&command);
     assert_eq!(state.last().expect("a view").epoch, 51);
 }

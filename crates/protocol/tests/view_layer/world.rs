@@ -9,14 +9,15 @@ use mutua_algorithms::split_mix::Dice;
 use mutua_protocol::{
     Moment,
     views::{
-        Command, DecidedState, Directory, DirectoryChange, DirectoryEntry, Instance, MemberId,
-        Message, Role, ViewEffect, ViewLayer, ViewNumber, ViewSettings,
+        Command, DecidedState, Directory, DirectoryChange, Instance, MemberId, Message, Role,
+        ViewEffect, ViewLayer, ViewNumber, ViewSettings,
     },
 };
 
 use super::{
-    clients::External,
     engine::Engine,
+    events::{SECOND, entry},
+    external::External,
     locks::{Locks, ViewLocks},
 };
 
@@ -135,14 +136,14 @@ pub(crate) struct Counts {
     pub(crate) vanished: u64,
 }
 
-pub(crate) struct World {
+pub(crate) struct Layers {
     pub(crate) seed: u64,
     pub(crate) settings: ViewSettings,
     pub(crate) dice: Dice,
     /// Real time, in nanoseconds.
     pub(crate) now: u64,
-    events: BTreeMap<(u64, u64), Event>,
-    numbers: u64,
+    pub(crate) events: BTreeMap<(u64, u64), Event>,
+    pub(crate) numbers: u64,
     pub(crate) nodes: Vec<Node>,
     pub(crate) engine: Engine,
     /// Directed: nothing gets from the first to the second.
@@ -168,9 +169,7 @@ pub(crate) struct World {
     pub(crate) failure: Option<String>,
 }
 
-pub(crate) const SECOND: u64 = 1_000_000_000;
-
-impl World {
+impl Layers {
     pub(crate) fn new(seed: u64, settings: ViewSettings, roles: &[Role]) -> Self {
         let mut dice = Dice(seed);
         let mut directory = Directory::default();
@@ -233,32 +232,6 @@ impl World {
         world
     }
 
-    pub(crate) fn is_calm(&self) -> bool {
-        self.now >= self.calm_at
-    }
-
-    pub(crate) fn after(&mut self, wait: Duration, event: Event) {
-        self.at(self.now + wait.as_nanos() as u64, event);
-    }
-
-    pub(crate) fn at(&mut self, at: u64, event: Event) {
-        self.numbers += 1;
-        self.events.insert((at.max(self.now), self.numbers), event);
-    }
-
-    pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
-        if self.verbose {
-            self.notes.push(format!("{:>9.4} {}", self.now as f64 / 1e9, text()));
-        }
-    }
-
-    pub(crate) fn fails(&mut self, why: String) {
-        if self.failure.is_none() {
-            self.note(|| format!("FAILS: {why}"));
-            self.failure = Some(why);
-        }
-    }
-
     /// The node's clock.
     pub(crate) fn local(&self, slot: usize) -> Moment {
         self.local_at(slot, self.now)
@@ -277,16 +250,8 @@ impl World {
         (rest * 1_000_000 / (1_000_000 + i128::from(node.faster))).max(0) as u64 + 2
     }
 
-    pub(crate) fn slot_of(&self, id: MemberId) -> Option<usize> {
-        self.nodes.iter().position(|node| node.id == id)
-    }
-
     pub(crate) fn instance(&self, slot: usize) -> Instance {
         Instance::new(self.nodes[slot].id.0, self.nodes[slot].incarnation)
-    }
-
-    pub(crate) fn is_paused(&self, slot: usize) -> bool {
-        self.nodes[slot].paused_until > self.now
     }
 
     /// Runs until `end`, or until something is wrong.
@@ -459,8 +424,4 @@ impl World {
             self.on_commit(command);
         }
     }
-}
-
-pub(crate) fn entry(role: Role) -> DirectoryEntry {
-    DirectoryEntry { name: String::new(), address: String::new(), role }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Client, LeaseTable, Lock, Name, SessionId};
-use crate::Moment;
+use crate::{Moment, lease_locks::is_reserved};
 
 /// A lock as a lease table knows it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -29,6 +29,10 @@ pub(crate) struct Entry {
     pub(crate) fencing_token: u64,
     /// The time since the grant, or since the request.
     pub(crate) elapsed: Duration,
+    /// Whether the hold was taken over from a lost node, and its client has not reclaimed it yet.
+    pub(crate) custody: bool,
+    /// The time until the session's lease expires unless it is renewed.
+    pub(crate) left: Duration,
 }
 
 impl LeaseTable {
@@ -36,6 +40,7 @@ impl LeaseTable {
     pub(crate) fn list(&self, now: Moment, prefix: &[u8]) -> Vec<LockState> {
         let from = self.locks.range(Name::from(prefix)..);
         from.take_while(|(name, _)| name.starts_with(prefix))
+            .filter(|(name, _)| !is_reserved(name))
             .map(|(name, lock)| self.state(now, name, lock))
             .collect()
     }
@@ -51,12 +56,25 @@ impl LeaseTable {
     /// The holder of a lock.
     pub(crate) fn holder(&self, now: Moment, name: &[u8]) -> Option<Entry> {
         let holder = self.locks.get(name)?.holder.as_ref()?;
-        Some(self.entry(holder.session, holder.fencing_token, now.since(holder.since)))
+        let entry = self.entry(now, holder.session, holder.fencing_token, holder.since);
+        Some(Entry { custody: holder.unnamed.is_some(), ..entry })
+    }
+
+    /// The number of holds that were taken over and that their clients have not reclaimed yet.
+    pub(crate) fn custodies(&self) -> usize {
+        let holders = self.locks.values().filter_map(|lock| lock.holder.as_ref());
+        holders.filter(|holder| holder.unnamed.is_some()).count()
+    }
+
+    /// The number of leases' own locks that are held, which are no client's.
+    pub(crate) fn hidden(&self) -> usize {
+        let held = self.locks.iter().filter(|(_, lock)| lock.holder.is_some());
+        held.filter(|(name, _)| is_reserved(name)).count()
     }
 
     fn state(&self, now: Moment, name: &Name, lock: &Lock) -> LockState {
         let waits = lock.queue.iter().filter_map(|wait| self.waits.get(wait));
-        let waiting = waits.map(|wait| self.entry(wait.session, 0, now.since(wait.since)));
+        let waiting = waits.map(|wait| self.entry(now, wait.session, 0, wait.since));
         LockState {
             name: Name::clone(name),
             holder: self.holder(now, name),
@@ -65,8 +83,11 @@ impl LeaseTable {
         }
     }
 
-    fn entry(&self, session: SessionId, fencing_token: u64, elapsed: Duration) -> Entry {
-        let client = self.sessions.get(&session).map(|session| session.client.clone());
-        Entry { session, client: client.unwrap_or_default(), fencing_token, elapsed }
+    fn entry(&self, now: Moment, id: SessionId, fencing_token: u64, since: Moment) -> Entry {
+        let session = self.sessions.get(&id);
+        let client = session.map(|session| session.client.clone()).unwrap_or_default();
+        let left = session.map(|session| session.valid_until.since(now)).unwrap_or_default();
+        let elapsed = now.since(since);
+        Entry { session: id, client, fencing_token, elapsed, custody: false, left }
     }
 }

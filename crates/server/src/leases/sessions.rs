@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Client, Effect, LeaseTable, Name, Outcome, SessionId, Timer, WaitId};
-use crate::Moment;
+use crate::{Moment, lease_locks::is_reserved};
 
 pub(super) struct Session {
     pub(super) client: Client,
@@ -129,9 +129,10 @@ impl LeaseTable {
         self.sessions.get(&id).is_some_and(|session| session.lease)
     }
 
-    /// The locks that a session holds.
-    pub(crate) fn held(&self, id: SessionId) -> &[Name] {
-        self.sessions.get(&id).map_or(&[], |session| &session.held)
+    /// The locks that a session holds for its client.
+    pub(crate) fn held(&self, id: SessionId) -> impl Iterator<Item = &Name> {
+        let held = self.sessions.get(&id).into_iter().flat_map(|session| &session.held);
+        held.filter(|name| !is_reserved(name))
     }
 
     /// Closes a session: its client's command has ended. Returns whether there was such a session.

@@ -145,9 +145,7 @@ impl Service {
         }
         let queue = queue_of(key, lease);
         let name = queue.unwrap_or_else(|| bare_name(key));
-        if name.len() > mutua_node::MAX_NAME {
-            return Err(Status::invalid_argument(crate::name_too_long()));
-        }
+        crate::lease_locks::check_name(name).map_err(Status::invalid_argument)?;
         let limit = if queue.is_some() { WaitLimit::Never } else { WaitLimit::Try };
         let name = Name::from(name);
         let (caller, outcome) = oneshot::channel();

@@ -1,6 +1,11 @@
 //! The members of a cluster: shown and changed.
 
-use std::{fmt::Write, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
@@ -15,7 +20,8 @@ use crate::{
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Action {
-    /// Show the members: roles, incarnations, view, leases, and who reaches whom.
+    /// Show the members: roles, incarnations, view leases, records, custodies, and which reach
+    /// which.
     Members {
         #[command(flatten)]
         node: Which,
@@ -67,6 +73,18 @@ pub(super) enum Action {
         /// The role.
         #[arg(long, value_enum, default_value_t = RoleName::Voter)]
         role: RoleName,
+
+        #[command(flatten)]
+        node: Which,
+    },
+    /// Show the rules of locks that the cluster has decided, or change them for all members.
+    ///
+    /// A change is checked for views of every size, decided, and in force with the next view.
+    /// Holders keep their locks, and waiters their order.
+    Rules {
+        /// File with the tables [[locks]], or a configuration that has them; - reads standard
+        /// input. Without it the rules are shown.
+        file: Option<PathBuf>,
 
         #[command(flatten)]
         node: Which,
@@ -165,6 +183,7 @@ pub(super) async fn run(action: &Action) -> Result<ExitCode> {
             change(node, name, Some(role)).await?;
             println!("{name} is or becomes a {role}: see `mutua cluster members`");
         }
+        Action::Rules { file, node } => rules(node, file.as_deref()).await?,
         Action::Recover { host, others_are_lost, longest } => {
             recover(&host.config()?, *others_are_lost, longest.as_deref())?;
         }
@@ -176,6 +195,35 @@ async fn change(node: &Which, name: &str, role: Option<&str>) -> Result<()> {
     let endpoint = node.find()?;
     let changed = mutua_client::change_member(&endpoint, name, role).await;
     changed.map_err(|error| refused(node, &endpoint, &error))
+}
+
+async fn rules(node: &Which, file: Option<&Path>) -> Result<()> {
+    let endpoint = node.find()?;
+    let of_call = |error: CallError| refused(node, &endpoint, &error);
+    let Some(file) = file else {
+        let known = mutua_client::rules(&endpoint).await.map_err(of_call)?;
+        let changes = match known.number {
+            0 => "as the cluster was founded".to_owned(),
+            number => format!("change {number}"),
+        };
+        println!("# rules of locks, {changes}; {} serves the rest", mutua_node::DEFAULT_ALGORITHM);
+        print!("{}", known.rules);
+        return Ok(());
+    };
+    let (text, name) = match file.as_os_str() == "-" {
+        true => (std::io::read_to_string(std::io::stdin())?, "standard input".to_owned()),
+        false => {
+            let text = std::fs::read_to_string(file);
+            let cannot = |error| Coded(CONFIG, format!("{}: {error}", file.display()));
+            (text.map_err(cannot)?, file.display().to_string())
+        }
+    };
+    let changed = mutua_client::change_rules(&endpoint, text, name).await.map_err(of_call)?;
+    match changed.number {
+        0 => println!("the rules are as the cluster was founded: nothing changes"),
+        number => println!("change {number} of the rules is in force at all members"),
+    }
+    Ok(())
 }
 
 /// The error of a call that changes the members.
@@ -266,7 +314,7 @@ fn of_preparing(error: PrepareError) -> anyhow::Error {
 }
 
 async fn members(node: &Which, json: bool) -> Result<ExitCode> {
-    let status = node.status().await?;
+    let status = node.status_of_all().await?;
     if json {
         println!("{}", serde_json::to_string_pretty(&status.members)?);
     } else {
@@ -282,14 +330,15 @@ fn text(status: &NodeStatus) -> String {
         let left = Duration::from_millis(left).as_secs_f64();
         let leader = status.leader.as_deref().unwrap_or("unknown");
         let _ = write!(text, ", view {view}, leader {leader}, view lease {left:.1} s");
+        let _ = write!(text, ", level {}", status.level.unwrap_or_default());
     }
     text.push('\n');
     let width = status.members.iter().map(|one| one.name.len()).max().unwrap_or(0).max(6);
     let address = status.members.iter().map(|one| one.address.len()).max().unwrap_or(0).max(7);
     let _ = writeln!(
         text,
-        "{:<width$}  {:<20}  {:<8}  {:<address$}  {:<20}  {:<9}  not reached",
-        "member", "id", "role", "address", "incarnation", "state"
+        "{:<width$}  {:<20}  {:<8}  {:<address$}  {:<20}  {:<9}  {:>5}  {:>7}  {:>7}  not reached",
+        "member", "id", "role", "address", "incarnation", "state", "lease", "records", "custody"
     );
     for member in &status.members {
         let incarnation = match member.incarnation {
@@ -298,14 +347,19 @@ fn text(status: &NodeStatus) -> String {
         };
         let _ = writeln!(
             text,
-            "{:<width$}  {:<20}  {:<8}  {:<address$}  {incarnation:<20}  {:<9}  {}",
+            "{:<width$}  {:<20}  {:<8}  {:<address$}  {incarnation:<20}  {:<9}  {}  {}",
             member.name,
             member.id,
             member.role,
             member.address,
             state(member),
+            reported(member),
             not_reached(status, member)
         );
+    }
+    if let Some(left) = status.begins_in_ms {
+        let (view, left) = (status.view.unwrap_or_default(), left as f64 / 1000.0);
+        let _ = writeln!(text, "view {view} begins in {left:.1} s at the latest");
     }
     for note in &status.notes {
         let _ = writeln!(text, "note: {note}");
@@ -321,6 +375,19 @@ fn state(member: &MemberStatus) -> String {
         (None, true, false, "witness") => "votes".to_owned(),
         (None, true, false, _) => "up".to_owned(),
     }
+}
+
+/// The view lease, records and custodies of a member, if it answers.
+fn reported(member: &MemberStatus) -> String {
+    let Some(report) = &member.report else {
+        return format!("{:>5}  {:>7}  {:>7}", "-", "-", "-");
+    };
+    let lease = format!("{:.1} s", report.lease_left_ms as f64 / 1000.0);
+    let records = match member.keeps {
+        true => report.records.to_string(),
+        false => "-".to_owned(),
+    };
+    format!("{lease:>5}  {records:>7}  {:>7}", report.custodies)
 }
 
 /// The members that this one does not receive messages from, as far as it reports.

@@ -53,6 +53,7 @@ pub(super) fn text(lock: &v1::Lock) -> String {
         ),
         None => format!("{name}: {}", no_holder(lock, "not held")),
     }];
+    lines.extend(lock.holder.as_ref().filter(|holder| holder.custody).map(custody));
     let groups: Vec<_> = lock.waiting.chunk_by(|one, other| one.node == other.node).collect();
     for group in &groups {
         lines.push(match &*group[0].node {
@@ -77,6 +78,15 @@ pub(super) fn text(lock: &v1::Lock) -> String {
 fn finish(mut lines: Vec<String>, lock: &v1::Lock) -> String {
     lines.extend(missing(&lock.unanswered).map(|text| format!("  {text}")));
     lines.join("\n")
+}
+
+/// What is known of a hold whose client has lost its node.
+fn custody(holder: &v1::Entry) -> String {
+    let (node, left) = (plain(&holder.node), ago(holder.lease_left_ms));
+    format!(
+        "  {node} is its custodian: the client's node was lost; free in {left} unless the client \
+         renews its lease"
+    )
 }
 
 /// The notice about members that did not answer.
@@ -181,6 +191,8 @@ pub(crate) fn entry_json(entry: &v1::Entry) -> Value {
         "fencing_token": (entry.fencing_token > 0).then(|| fencing_token_json(entry.fencing_token)),
         "node": entry.node,
         "value": entry.value.as_deref().map(shown),
+        "lease_left_ms": entry.lease_left_ms,
+        "custody": entry.custody,
     })
 }
 

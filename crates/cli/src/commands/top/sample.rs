@@ -35,7 +35,7 @@ impl Sample {
         if about.kind == mutua_client::Kind::Etcd {
             return Err(failed(tonic::Status::unimplemented("")));
         }
-        let mut status = Request::new(v1::StatusRequest {});
+        let mut status = Request::new(v1::StatusRequest::default());
         status.set_timeout(PATIENCE);
         let status = ControlClient::new(channel.clone()).status(status).await.map_err(failed)?;
         let mut list =

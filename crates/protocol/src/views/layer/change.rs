@@ -163,6 +163,15 @@ impl ViewLayer {
         }
     }
 
+    /// How long the view that this node joins has to wait for leases of removed members or for lost
+    /// records, as far as it knows.
+    pub fn begins_in(&self, now: Moment) -> Option<Duration> {
+        let reported = self.stage == Stage::Reported;
+        let records = self.quarantine.left(now).map(|(_, left)| left);
+        let waits = self.coordinator_waits(now).or(records);
+        waits.filter(|left| reported && !left.is_zero())
+    }
+
     pub(super) fn coordinator_wakes(&self) -> Moment {
         let Some(coordinator) = self.coordinator.as_ref().filter(|one| one.plan().is_none()) else {
             return Moment::NEVER;

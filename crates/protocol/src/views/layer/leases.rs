@@ -17,6 +17,7 @@ impl ViewLayer {
             sees: self.seen.clone(),
             floor: self.floor,
             stage: self.reported_stage(now),
+            newest: self.settings.levels.newest,
         };
         let mut voters = self.directory().voters();
         // One that shall vote may lead before the directory calls it a voter. If nobody asked it,
@@ -32,8 +33,8 @@ impl ViewLayer {
 
     /// A voter hears of a node, and answers it unless a later view is persisted here.
     pub(super) fn on_ask(&mut self, now: Moment, from: Instance, ask: Ask) {
-        let Ask { sees, floor, view, stage, .. } = ask.clone();
-        let row = Row { instance: from, sees, floor, view, stage };
+        let Ask { sees, floor, view, stage, newest, .. } = ask.clone();
+        let row = Row { instance: from, sees, floor, view, stage, newest };
         let known = self.state.version();
         let Some(voter) = &mut self.voter else { return };
         self.policy.heard(now, &self.settings, row);

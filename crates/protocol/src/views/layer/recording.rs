@@ -34,6 +34,11 @@ impl ViewLayer {
         self.keeper.get(name).is_some_and(|record| record.token == token)
     }
 
+    /// Whether this node keeps a record of a hold of this session.
+    pub fn keeps_session(&self, session: u64) -> bool {
+        self.keeper.records().any(|record| record.session == session)
+    }
+
     /// Whether a TTL may be granted: a wait for lost records lasts that long.
     fn is_logged(&self, record: &Record) -> bool {
         record.ttl <= self.state.longest()

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mutua_protocol::views::{Command, DecidedState, MemberId, Persisted, majority};
 
-use super::world::{Event, World};
+use super::{World, world::Event};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Engine {

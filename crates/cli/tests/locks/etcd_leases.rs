@@ -1,0 +1,81 @@
+//! Leases of etcd's clients outlive the node that granted them.
+
+use std::time::Duration;
+
+use mutua_client::{
+    connect,
+    proto::{
+        etcdserverpb::{
+            LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
+            lease_client::LeaseClient,
+        },
+        v3lockpb::{LockRequest, lock_client::LockClient},
+    },
+};
+use tonic::{Code, Status, transport::Channel};
+
+use crate::nodes::Cluster;
+use crate::scene::Scene;
+
+async fn channel(cluster: &Cluster, node: usize) -> Channel {
+    connect(&cluster.endpoint(node)).await.expect("connected")
+}
+
+/// The TTL that a keep-alive returns; 0 if the lease has expired.
+async fn keep_alive(channel: &Channel, id: i64) -> Result<i64, Status> {
+    let mut client = LeaseClient::new(channel.clone());
+    let requests = tokio_stream::once(LeaseKeepAliveRequest { id });
+    let mut replies = client.lease_keep_alive(requests).await?.into_inner();
+    let reply = replies.message().await?;
+    Ok(reply.map_or(0, |reply| reply.ttl))
+}
+
+async fn left(channel: &Channel, id: i64) -> Result<i64, Status> {
+    let request = LeaseTimeToLiveRequest { id, keys: true };
+    let reply = LeaseClient::new(channel.clone()).lease_time_to_live(request).await?.into_inner();
+    assert!(reply.keys.is_empty(), "the lease's own lock is not shown: {:?}", reply.keys);
+    Ok(reply.ttl)
+}
+
+/// Calls until it is known which member serves the lease; that takes until the next view.
+async fn settled<T>(call: impl AsyncFn() -> Result<T, Status>) -> T {
+    for _ in 0..600 {
+        match call().await {
+            Ok(reply) => return reply,
+            Err(status) => assert_eq!(status.code(), Code::Unavailable, "{status}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("no member serves the lease in time");
+}
+
+#[test]
+fn a_lease_without_a_lock_is_kept_alive_at_another_member_when_its_node_is_killed() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start_many(&scene, 3);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let a = channel(&cluster, 0).await;
+        let granted = LeaseClient::new(a).lease_grant(LeaseGrantRequest { ttl: 60, id: 0 }).await;
+        let id = granted.expect("granted").into_inner().id;
+        cluster.kill(0);
+        let (b, c) = (channel(&cluster, 1).await, channel(&cluster, 2).await);
+        assert_eq!(settled(async || keep_alive(&b, id).await).await, 60, "it has not expired");
+        assert_eq!(settled(async || keep_alive(&c, id).await).await, 60);
+        assert!(settled(async || left(&b, id).await).await > 50);
+        // It can hold a lock, at any member.
+        let lock = || LockRequest { name: b"x".to_vec(), lease: id };
+        let locked =
+            settled(async || LockClient::new(c.clone()).lock(lock()).await.map(drop)).await;
+        assert_eq!(locked, ());
+        let listed = scene.command(&["ls", "--endpoint", &cluster.endpoint(2)]).output();
+        let listed = String::from_utf8(listed.expect("run").stdout).expect("text");
+        assert_eq!(listed.lines().count(), 2, "a header and one lock: {listed}");
+        let revoke = || LeaseRevokeRequest { id };
+        settled(async || LeaseClient::new(b.clone()).lease_revoke(revoke()).await.map(drop)).await;
+        assert_eq!(settled(async || keep_alive(&c, id).await).await, 0);
+    });
+    let endpoint = cluster.endpoint(1);
+    let free = scene.lock(&["-w", "20", "--endpoint", &endpoint, "x"], &["true"]).output();
+    assert_eq!(free.expect("run").status.code(), Some(0));
+}
