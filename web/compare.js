@@ -204,7 +204,8 @@ function figures() {
 				"tr",
 				{ "data-size": one.x },
 				el("th", { scope: "row" }, el("span", { class: "swatch" }), name),
-				...[String(one.nodes), ...(loads ? [String(one.x)] : []), number(one.messages), one.formula ?? "–", number(one.messages_theory), number(one.sync_delay), number(one.sync_theory), number(one.client_delay), number(one.throughput)].map((text) => el("td", {}, text)),
+				el("td", {}, el("button", { "aria-label": `Watch ${name} with ${one.nodes} processes`, onclick: () => void watch(name, one) }, String(one.nodes))),
+				...[...(loads ? [String(one.x)] : []), number(one.messages), one.formula ?? "–", number(one.messages_theory), number(one.sync_delay), number(one.sync_theory), number(one.client_delay), number(one.throughput)].map((text) => el("td", {}, text)),
 			),
 		),
 	);

@@ -1,6 +1,6 @@
 //! A diagram whose elements name what they show, for a page that links them with other views.
 
-use super::{Drawing, Picture, scene::End, words::Words};
+use super::{Drawing, Picture, scene::End};
 use crate::{Event, Header};
 
 /// A diagram and the positions in it.
@@ -36,11 +36,10 @@ impl Link {
 pub(crate) fn linked(header: &Header, events: &[Event]) -> Linked {
     let events = &events[..events.len().min(super::MOST_EVENTS)];
     let drawing = Drawing { width: f64::INFINITY, ..Drawing::default() };
-    let Picture { svg, sheet, .. } = Picture::new(header, events, &drawing);
-    let Some((scene, layout)) = sheet.rows.first() else {
+    let Picture { svg, sheet, words, .. } = Picture::new(header, events, &drawing);
+    let (Some((scene, layout)), Some(words)) = (sheet.rows.first(), words.first()) else {
         return Linked { svg, columns: Vec::new(), arrows: Vec::new() };
     };
-    let words = Words::new(scene, layout);
     let arrows: Vec<_> = scene
         .arrows
         .iter()
