@@ -4,7 +4,7 @@ import { byId, download, el, isStill, reason } from "./dom.js";
 import { Branches, showBranches, showChoices, showGoals, showRisk } from "./choose.js";
 import * as link from "./link.js";
 import { Network } from "./network.js";
-import { ask } from "./query.js";
+import { ask, prepare } from "./query.js";
 import { Run } from "./run.js";
 import { SpaceTime } from "./spacetime.js";
 import { allRows, causalPast, outcome, scriptOf, scriptTo, sentence } from "./state.js";
@@ -539,6 +539,7 @@ async function main() {
 	if (!(await restored)) await watch("scenes/opening", 0, true);
 	offer(await ask({ query: "catalogue" }));
 	document.body.dataset.ready = "yes";
+	prepare();
 }
 
 void main();

@@ -13,6 +13,8 @@ pub(crate) struct Linked {
     pub(crate) columns: Vec<(u64, f64)>,
     /// The keys of the messages.
     pub(crate) arrows: Vec<Link>,
+    /// The kinds of messages, in the order of their colours.
+    pub(crate) kinds: Vec<String>,
 }
 
 /// A message of a diagram.
@@ -38,7 +40,7 @@ pub(crate) fn linked(header: &Header, events: &[Event]) -> Linked {
     let drawing = Drawing { width: f64::INFINITY, ..Drawing::default() };
     let Picture { svg, sheet, words, .. } = Picture::new(header, events, &drawing);
     let (Some((scene, layout)), Some(words)) = (sheet.rows.first(), words.first()) else {
-        return Linked { svg, columns: Vec::new(), arrows: Vec::new() };
+        return Linked { svg, columns: Vec::new(), arrows: Vec::new(), kinds: Vec::new() };
     };
     let arrows: Vec<_> = scene
         .arrows
@@ -62,7 +64,7 @@ pub(crate) fn linked(header: &Header, events: &[Event]) -> Linked {
     let svg = tagged(&svg, &["<path class=\"message "], &keys);
     let svg = tagged(&svg, &["<text class=\"label "], &labelled);
     let svg = tagged(&svg, &["<circle class=\"event\" ", "<circle class=\"request\" "], &marks);
-    Linked { svg, columns: layout.columns().collect(), arrows }
+    Linked { svg, columns: layout.columns().collect(), arrows, kinds: scene.kinds.clone() }
 }
 
 /// The picture with an attribute in each of the elements that begin so, in their order. The legend
