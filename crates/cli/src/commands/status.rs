@@ -165,7 +165,8 @@ fn view_text(status: &NodeStatus) -> String {
         None => format!("epoch {epoch}"),
     };
     match (present, all) {
-        (_, 1) => format!("{view}, 1 member"),
+        // Its views are its restarts: nobody else has to agree.
+        (_, 1) => format!("a single node, epoch {epoch} of its fencing tokens"),
         (present, all) if present == all => format!("{view}, {all} members"),
         (present, all) => format!("{view}, {present} of {all} members"),
     }
@@ -216,7 +217,11 @@ pub(crate) fn text(status: &NodeStatus) -> String {
     if let Some(left) = status.lease_left_ms.filter(|_| status.members.len() > 1) {
         let leader = status.leader.as_deref().unwrap_or("unknown");
         let (left, records) = (left as f64 / 1000.0, status.records);
-        let _ = writeln!(text, "view lease {left:.1} s; leader {leader}; records kept {records}");
+        let _ = writeln!(
+            text,
+            "view lease: {left:.1} s left; leader of the consensus: {leader}; holds recorded for \
+             other members: {records}"
+        );
     }
     for note in &status.notes {
         let _ = writeln!(text, "note: {note}");
