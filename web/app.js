@@ -4,7 +4,7 @@ import { byId, download, el, isStill, reason } from "./dom.js";
 import { Branches, showBranches, showChoices, showGoals, showRisk } from "./choose.js";
 import * as link from "./link.js";
 import { Network } from "./network.js";
-import { ask } from "./query.js";
+import { ask, prepare } from "./query.js";
 import { Run } from "./run.js";
 import { SpaceTime } from "./spacetime.js";
 import { allRows, causalPast, outcome, scriptOf, scriptTo, sentence } from "./state.js";
@@ -24,6 +24,9 @@ const page = {
 	at: 0,
 	why: /** @type {number | null} */ (null),
 	timer: 0,
+	/** The step before which a prediction was asked for, and the time to hide its judgement. */
+	asked: -1,
+	hiding: 0,
 	keys: /** @type {string[]} */ ([]),
 	branches: new Branches([]),
 	goals: /** @type {Goal[]} */ ([]),
@@ -102,6 +105,7 @@ function show(at) {
 function go(at) {
 	stop();
 	byId("question").hidden = true;
+	page.asked = -1;
 	if (page.mode === "decide") return goInBranches(at);
 	if (page.mode === "live") page.live?.pause();
 	return show(Math.max(0, Math.min(at, Number(byId("slider").max))));
@@ -145,11 +149,13 @@ function next() {
 	go(page.at + 1);
 }
 
-/** Asks what the next step does, if it is a delivery; true if there is something to ask. */
+/** Asks what the next step does, if it is a delivery; false if that is not so, or was asked. */
 function predict() {
 	const played = /** @type {Played} */ (page.played);
 	const upcoming = played.steps[page.at + 1];
-	if (!upcoming?.received || !byId("question").hidden) return false;
+	if (!upcoming?.received || page.asked === page.at) return false;
+	page.asked = page.at;
+	clearTimeout(page.hiding);
 	const right = outcome(played, page.at + 1);
 	const seen = played.steps.map((_, at) => (at > 0 ? outcome(played, at) : ""));
 	const others = [...new Set(["does nothing yet", ...seen])].filter((one) => one && one !== right);
@@ -168,7 +174,7 @@ function judge(good, text) {
 	show(at);
 	byId("question").replaceChildren(el("b", {}, good ? "Right. " : "Not so. "), text);
 	byId("question").hidden = false;
-	setTimeout(() => (byId("question").hidden = true), 2500);
+	page.hiding = window.setTimeout(() => (byId("question").hidden = true), 2500);
 }
 
 // Modes.
@@ -337,7 +343,7 @@ async function write() {
 	else if (page.mode === "run") {
 		if (page.run) link.write({ m: "run", q: await link.pack(JSON.stringify(page.run)) });
 	} else if (page.mode === "watch" && page.source && played) {
-		link.write({ m: "watch", n: page.source, t: page.at, h: played.hash, v: version });
+		link.write({ m: "watch", n: page.source, t: page.at, p: byId("predict").checked ? 1 : null, h: played.hash, v: version });
 	} else if (played) {
 		const whole = scriptTo(played, played.steps.length - 1);
 		link.write({ m: page.mode, s: await link.pack(whole), t: page.at, h: played.hash, v: version });
@@ -346,8 +352,9 @@ async function write() {
 
 /** Shows what the address describes; true if it describes something. */
 async function restore() {
-	const { m, n, s, q, t, h, v } = link.read();
+	const { m, n, s, q, t, p, h, v } = link.read();
 	if (!m) return false;
+	byId("predict").checked = p === "1";
 	if (m === "live") {
 		if (page.live) setMode("live");
 		return Boolean(page.live);
@@ -421,7 +428,11 @@ function fileName() {
 function key(event) {
 	const target = /** @type {HTMLElement} */ (event.target);
 	if (event.ctrlKey || event.altKey || event.metaKey) return;
-	if (/^(INPUT|SELECT|TEXTAREA|CANVAS)$/.test(target.tagName)) return;
+	const isTyping = target.matches("input:not([type]), input[type=number], textarea");
+	if (event.key === "p" && !isTyping && target.tagName !== "SELECT") return projector();
+	// A clicker's keys step wherever the focus is; other keys belong to the field that has it.
+	const isClicker = /^Page(Up|Down)$/.test(event.key) && !isTyping;
+	if (/^(INPUT|SELECT|TEXTAREA|CANVAS)$/.test(target.tagName) && !isClicker) return;
 	const digit = Number(event.key);
 	const isButton = target.tagName === "BUTTON" || target.getAttribute("role") === "button";
 	if (page.mode === "run") return;
@@ -432,7 +443,6 @@ function key(event) {
 	else if (event.key === "End") go(Number(byId("slider").max));
 	else if (event.key === " " && !isButton && page.mode === "watch") play();
 	else if (event.key === "u" && page.mode === "decide") void undo();
-	else if (event.key === "p") projector();
 	else return;
 	event.preventDefault();
 }
@@ -496,6 +506,7 @@ function wire() {
 		void watch(name, 0, true).then(() => name === "scenes/reordering" || name === "scenes/decisive" ? (go(99), decideFromHere()) : undefined);
 	});
 	byId("faults").addEventListener("change", () => void decided());
+	byId("predict").addEventListener("change", () => remember());
 	byId("under").addEventListener("change", () => void under(byId("under").value));
 	addEventListener("keydown", key);
 	addEventListener("hashchange", () => void restore());
@@ -528,6 +539,7 @@ async function main() {
 	if (!(await restored)) await watch("scenes/opening", 0, true);
 	offer(await ask({ query: "catalogue" }));
 	document.body.dataset.ready = "yes";
+	prepare();
 }
 
 void main();

@@ -37,11 +37,7 @@ export class Branches {
 	}
 }
 
-/**
- * A choice in words.
- * @param {Played} played
- * @param {Choice} choice
- */
+/** A choice in words. @param {Played} played @param {Choice} choice */
 export function words(played, choice) {
 	const name = (/** @type {number | undefined} */ who) => played.processes[who ?? 0];
 	if (!/^(deliver|lose|duplicate)$/.test(choice.act)) return choice.line;

@@ -47,7 +47,7 @@ function form() {
 	const sizes = [2, 4, 8, 16, 24, 32, 48, 64, 96, 128].filter((size) => size <= most);
 	const isLoad = text("over") === "load";
 	return {
-		load: text("load"),
+		load: data.has("load") ? text("load") : "light",
 		hold: text("hold"),
 		latency: text("latency"),
 		seed: Number(text("seed")),
@@ -79,6 +79,7 @@ async function measure() {
 	page.turn += 1;
 	const turn = page.turn;
 	page.results.clear();
+	labels();
 	const { load, hold, latency, seed, most, loads, isLog } = form();
 	const axes = { over: loads ? "load" : "processes", axes: isLog ? "logarithmic" : "linear" };
 	link.write({ load, hold, latency, seed, most, ...axes, a: [...page.chosen].join(",") });
@@ -97,7 +98,9 @@ async function measure() {
 		}
 		show();
 	}
-	note.textContent = "Solid: measured. Dashed and thin: the formula. Click a point to watch that run.";
+	note.textContent = loads
+		? "Formulas are known for light and saturated load only, so there is none here. Click a point to watch that run."
+		: "Thin and dashed: the formula. Click a point to watch that run.";
 	document.body.dataset.ready = "yes";
 }
 
@@ -106,6 +109,20 @@ function show() {
 	const drawn = PLOTS.filter((one) => all.some((point) => point[one.key] !== null));
 	byId("plots").replaceChildren(...drawn.map(plot));
 	figures();
+}
+
+/** Round numbers between two, at most about five. @param {number} low @param {number} high @param {boolean} isLog */
+function ticks(low, high, isLog) {
+	const round = [];
+	for (let power = -3; power <= 6; power += 1) for (const digit of [1, 2, 5]) round.push(Number(`${digit}e${power}`));
+	if (!isLog) {
+		const step = round.find((one) => high / one <= 5) ?? high;
+		return Array.from({ length: Math.floor(high / step) + 1 }, (_, index) => Number((index * step).toPrecision(6)));
+	}
+	const inside = round.filter((one) => one >= low && one <= high);
+	const every = Math.ceil(inside.length / 6);
+	// Between two powers there may be none.
+	return inside.length > 1 ? inside.filter((_, index) => index % every === 0) : [low, high].map((one) => Number(one.toPrecision(3)));
 }
 
 /** @param {typeof PLOTS[number]} one */
@@ -129,8 +146,11 @@ function plot(one) {
 		svg("path", { class: "axis", fill: "none", d: `M${LEFT} 24V${H - BOTTOM}H${W - 8}` }),
 		svg("text", { x: W - 10, y: H - 6, "text-anchor": "end" }, over),
 	);
-	for (const value of isLog ? [least, Math.sqrt(least * most), most] : [0, most / 2, most]) {
-		picture.append(svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, String(Number(value.toPrecision(3)))));
+	for (const value of ticks(isLog ? least : 0, most, isLog)) {
+		picture.append(
+			svg("path", { class: "tick", d: `M${LEFT} ${y(value)}H${W - 8}` }),
+			svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, value.toLocaleString("en")),
+		);
 	}
 	let drawn = -99;
 	for (const size of stops) {
@@ -165,7 +185,8 @@ function curve(picture, one, name, points, x, y) {
 	for (const point of points) {
 		const value = point[one.key];
 		if (value === null) continue;
-		const dot = svg("circle", { cx: x(point.x), cy: y(Number(value)), r: 4.5, fill: colour(name) });
+		// Points that coincide are rings round each other.
+		const dot = svg("circle", { cx: x(point.x), cy: y(Number(value)), r: Math.max(2.5, 6.5 - place(name)), fill: colour(name) });
 		const load = point.x === point.nodes ? "" : `, load ${point.x}`;
 		dot.append(svg("title", {}, `${name}, ${point.nodes} processes${load}: ${Number(Number(value).toPrecision(4))}`));
 		dot.addEventListener("click", () => void watch(name, point));
@@ -204,7 +225,8 @@ function figures() {
 				"tr",
 				{ "data-size": one.x },
 				el("th", { scope: "row" }, el("span", { class: "swatch" }), name),
-				...[String(one.nodes), ...(loads ? [String(one.x)] : []), number(one.messages), one.formula ?? "–", number(one.messages_theory), number(one.sync_delay), number(one.sync_theory), number(one.client_delay), number(one.throughput)].map((text) => el("td", {}, text)),
+				el("td", {}, el("button", { "aria-label": `Watch ${name} with ${one.nodes} processes`, onclick: () => void watch(name, one) }, String(one.nodes))),
+				...[...(loads ? [String(one.x)] : []), number(one.messages), one.formula ?? "–", number(one.messages_theory), number(one.sync_delay), number(one.sync_theory), number(one.client_delay), number(one.throughput)].map((text) => el("td", {}, text)),
 			),
 		),
 	);
@@ -212,6 +234,14 @@ function figures() {
 	const swatches = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("#figures .swatch"));
 	const names = [...page.results].flatMap(([name, points]) => points.map(() => name));
 	swatches.forEach((swatch, index) => (swatch.style.background = colour(names[index])));
+}
+
+/** What the form and the heading say depends on the axis. */
+function labels() {
+	const { loads } = form();
+	byId("title").textContent = `Compare: what an entry costs as the ${loads ? "load" : "system"} grows`;
+	byId("form").elements.load.disabled = Boolean(loads);
+	byId("most-label").textContent = loads ? "Processes" : "Largest N";
 }
 
 function toggles() {

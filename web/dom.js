@@ -2,22 +2,14 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/**
- * The element of this id.
- * @param {string} id
- * @returns {any}
- */
+/** The element of this id. @param {string} id @returns {any} */
 export function byId(id) {
 	const found = document.getElementById(id);
 	if (!found) throw new Error(`no element ${id}`);
 	return found;
 }
 
-/**
- * @param {Element} made
- * @param {Record<string, any>} attributes
- * @param {(Node | string | null)[]} children
- */
+/** @param {Element} made @param {Record<string, any>} attributes @param {(Node | string | null)[]} children */
 function fill(made, attributes, children) {
 	for (const [name, value] of Object.entries(attributes)) {
 		if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
@@ -68,6 +60,23 @@ export function table(caption, head, rows) {
 	];
 }
 
+/**
+ * Makes anew only the children whose sign has changed: a large picture is laid out in part.
+ * @param {Element} parent
+ * @param {string[]} signs
+ * @param {(index: number) => Element} make
+ */
+export function patch(parent, signs, make) {
+	signs.forEach((sign, index) => {
+		const old = /** @type {any} */ (parent.children[index]);
+		if (old?.sign === sign) return;
+		const made = Object.assign(make(index), { sign });
+		if (old) old.replaceWith(made);
+		else parent.append(made);
+	});
+	while (parent.children.length > signs.length) parent.lastElementChild?.remove();
+}
+
 /** Why something failed. @param {unknown} error */
 export function reason(error) {
 	return error instanceof Error ? error.message : String(error);
@@ -78,10 +87,7 @@ export function isStill() {
 	return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
-/**
- * A class by the meaning of a message: its colour and its line.
- * @param {string} kind
- */
+/** A class by the meaning of a message: its colour and its line. @param {string} kind */
 export function family(kind) {
 	if (/token|privilege/.test(kind)) return "token";
 	if (/grant|reply|ok|answer|ack|locked|vote|number$/.test(kind)) return "answer";
@@ -90,11 +96,7 @@ export function family(kind) {
 	return "ask";
 }
 
-/**
- * Offers a text as a file.
- * @param {string} name
- * @param {Blob} blob
- */
+/** Offers a text as a file. @param {string} name @param {Blob} blob */
 export function download(name, blob) {
 	const address = URL.createObjectURL(blob);
 	el("a", { href: address, download: name }).click();

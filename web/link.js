@@ -19,10 +19,7 @@ async function through(body, through) {
 	return new Uint8Array(await new Response(stream.pipeThrough(through)).arrayBuffer());
 }
 
-/**
- * A text for a link: deflated, in letters that a link may contain.
- * @param {string} text
- */
+/** A text for a link: deflated, in letters that a link may contain. @param {string} text */
 export async function pack(text) {
 	return base64url(await through(text, new CompressionStream("deflate-raw")));
 }
@@ -33,10 +30,7 @@ export async function unpack(packed) {
 	return new TextDecoder().decode(bytes);
 }
 
-/**
- * The settings in the address.
- * @returns {Record<string, string>}
- */
+/** The settings in the address. @returns {Record<string, string>} */
 export function read() {
 	return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 }

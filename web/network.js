@@ -1,17 +1,13 @@
 // The network: processes on their structure, messages on their way, who waits for whom.
 
-import { family, isStill, svg } from "./dom.js";
+import { family, isStill, patch, svg } from "./dom.js";
 
 /** @typedef {{ x: number, y: number }} Spot */
 
 const WIDTH = 640;
 const HEIGHT = 520;
 
-/**
- * Where each process stands.
- * @param {Played} played
- * @returns {{ spots: Spot[], radius: number }}
- */
+/** Where each process stands. @param {Played} played @returns {{ spots: Spot[], radius: number }} */
 function layout(played) {
 	const count = played.processes.length;
 	const { structure } = played;
@@ -83,16 +79,13 @@ const PHASES = /** @type {Record<string, string>} */ ({
 });
 
 export class Network {
-	/**
-	 * @param {HTMLElement} host
-	 * @param {{ lit: (key: string | null) => void, choose: (line: string) => void }} on
-	 */
+	/** @param {HTMLElement} host @param {{ lit: (key: string | null) => void, choose: (line: string) => void }} on */
 	constructor(host, on) {
 		this.on = on;
 		/** The process whose quorum alone is lit. @type {number | undefined} */
 		this.quorum = undefined;
 		this.root = svg("svg", {
-			viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+			viewBox: `0 -22 ${WIDTH} ${HEIGHT + 30}`,
 			role: "group",
 			"aria-label": "Network: processes, messages in flight, and who waits for whom",
 		});
@@ -112,33 +105,38 @@ export class Network {
 		this.place = { spots: [], radius: 30 };
 		/** @type {Map<string, any>} */
 		this.pills = new Map();
-		/** @type {Played | null} */
-		this.drawn = null;
+		/** The structure on show. */
+		this.drawn = "";
+		this.turn = 0;
+		/** @type {View | null} */
+		this.view = null;
 		host.replaceChildren(this.root);
 	}
 
 	/** @param {View} view */
 	show(view) {
-		if (this.drawn !== view.played) {
-			this.place = layout(view.played);
-			this.drawn = view.played;
-		}
+		this.view = view;
 		const [bands, edges, points, waits, nodes, bad] = this.layers;
+		const drawn = JSON.stringify([view.played.structure, view.played.processes]);
+		if (this.drawn !== drawn) {
+			this.place = layout(view.played);
+			this.drawn = drawn;
+			this.turn += 1;
+			edges.replaceChildren(...this.edges(view.played));
+		}
 		const finding = view.played.steps[view.at].finding;
 		const cycle = finding?.cycle ?? [];
 		bands.replaceChildren(...this.bands(view));
-		edges.replaceChildren(...this.edges(view.played));
 		points.replaceChildren(...this.pointers(view));
 		waits.replaceChildren(...(cycle.length > 0 ? [] : this.waits(view)));
-		nodes.replaceChildren(...view.rows.map((row, who) => this.node(view, row, who, cycle)));
+		const together = view.rows.filter((row) => row.phase === "in_cs").length > 1;
+		const signs = view.rows.map(({ phase, points: to, waits_for }) => JSON.stringify([this.turn, phase, to, waits_for, together, cycle]));
+		patch(nodes, signs, (who) => this.node(view, view.rows[who], who, cycle));
 		bad.replaceChildren(...cycle.map((edge) => this.cycleEdge(edge)));
 		this.messages(view);
 	}
 
-	/**
-	 * The quorums of the processes that wait or are in the critical section: rows and columns.
-	 * @param {View} view
-	 */
+	/** The quorums of the processes that wait or are in the critical section: rows and columns. @param {View} view */
 	bands(view) {
 		const { structure } = view.played;
 		if (structure.kind !== "quorums" || !structure.of) return [];
@@ -221,12 +219,7 @@ export class Network {
 		);
 	}
 
-	/**
-	 * @param {View} view
-	 * @param {Row} row
-	 * @param {number} who
-	 * @param {Wait[]} cycle
-	 */
+	/** @param {View} view @param {Row} row @param {number} who @param {Wait[]} cycle */
 	node(view, row, who, cycle) {
 		const { spots, radius } = this.place;
 		const { x, y } = spots[who];
@@ -234,7 +227,8 @@ export class Network {
 		const inCs = view.rows.filter((other) => other.phase === "in_cs").length;
 		const clash = inCs > 1 && row.phase === "in_cs";
 		const vote = row.points.find(([point]) => point === "candidate");
-		const words = [PHASES[row.phase] ?? ""];
+		const isIdle = row.phase === "idle" && (view.played.structure.columns ?? 0) > 3;
+		const words = [isIdle ? "" : PHASES[row.phase] ?? ""];
 		if (vote) words.push(`vote: ${view.played.processes[vote[1]]}`);
 		const small = radius < 20;
 		const text = small ? [] : words.filter((word) => word !== "");
@@ -248,8 +242,8 @@ export class Network {
 				role: "img",
 				"aria-label": label.filter((word) => word !== "").join(", "),
 				"data-who": who,
-				onpointerenter: () => this.hover(view, who),
-				onpointerleave: () => this.hover(view, undefined),
+				onpointerenter: () => this.hover(who),
+				onpointerleave: () => this.hover(undefined),
 			},
 			svg("circle", { cx: x, cy: y, r: radius }),
 			svg("text", { x, y: y + 6, class: small ? "name small" : "name" }, name),
@@ -262,10 +256,10 @@ export class Network {
 		);
 	}
 
-	/** @param {View} view @param {number | undefined} who */
-	hover(view, who) {
+	/** @param {number | undefined} who */
+	hover(who) {
 		this.quorum = who;
-		this.layers[0].replaceChildren(...this.bands(view));
+		if (this.view) this.layers[0].replaceChildren(...this.bands(this.view));
 	}
 
 	/** @param {Wait} edge */
@@ -314,42 +308,44 @@ export class Network {
 		return { path, middle, angle: (Math.atan2(dy, dx) * 180) / Math.PI };
 	}
 
-	/**
-	 * The messages in flight, as pills on their way; in You decide each is a button.
-	 * @param {View} view
-	 */
+	/** The messages in flight, as pills on their way; in You decide each is a button. @param {View} view */
 	messages(view) {
 		const layer = this.layers[6];
 		const { spots } = this.place;
 		/** @type {Map<string, number>} */
 		const onLink = new Map();
 		const shown = new Set();
+		const { kinds } = view.played.diagram;
 		for (const message of view.played.steps[view.at].in_flight.slice(0, 60)) {
 			const key = `${message.from}-${message.to}-${message.sent}-${message.id}`;
 			shown.add(key);
 			const link = `${message.from}-${message.to}`;
-			const place = onLink.get(link) ?? 0;
-			onLink.set(link, place + 1);
 			const [from, to] = [spots[message.from], spots[message.to]];
-			const share = Math.max(0.24, 0.42 - 0.13 * place);
-			const spot = { x: from.x + (to.x - from.x) * (1 - share), y: from.y + (to.y - from.y) * (1 - share) };
+			const [dx, dy] = [to.x - from.x, to.y - from.y];
+			const length = Math.hypot(dx, dy) || 1;
+			// The oldest is the farthest; the next follow without covering it.
+			const behind = onLink.get(link) ?? 0;
+			const room = Math.min(width(message) / Math.abs(dx / length), 27 / Math.abs(dy / length)) + 3;
+			onLink.set(link, behind + room);
+			const share = Math.max(0.2, 0.62 - behind / length);
+			const spot = { x: from.x + dx * share, y: from.y + dy * share };
 			let pill = this.pills.get(key);
 			if (!pill) {
-				pill = this.pill(message);
+				pill = this.pill(message, kinds.indexOf(message.kind));
 				this.pills.set(key, pill);
 				layer.append(pill);
-				move(pill, from);
-				void pill.getBoundingClientRect();
+				// Starts at its sender, without a layout of the page for each message.
+				if (!isStill()) pill.animate({ transform: [at(from), at(spot)] }, { duration: 450, easing: "ease-in-out" });
 			}
 			this.arm(view, pill, message);
-			move(pill, spot);
+			pill.style.transform = at(spot);
 		}
 		for (const [key, pill] of this.pills) {
 			if (!shown.has(key)) {
 				this.pills.delete(key);
 				const to = spots[Number(key.split("-")[1])];
 				if (to && !isStill() && pill.isConnected) {
-					move(pill, to);
+					pill.style.transform = at(to);
 					pill.classList.add("arrived");
 					setTimeout(() => pill.remove(), 420);
 				} else pill.remove();
@@ -357,21 +353,21 @@ export class Network {
 		}
 	}
 
-	/** @param {Sent} message */
-	pill(message) {
-		const width = 14 + 7.2 * message.kind.length;
+	/** A message, in the colour that the diagram has for its kind. @param {Sent} message @param {number} ink */
+	pill(message, ink) {
+		const wide = width(message);
 		const key = `${message.from}-${message.to}-${message.sent}-`;
 		const pill = svg(
 			"g",
 			{
-				class: `pill ${family(message.kind)} ${message.lazy ? "lazy" : ""}`,
+				class: `pill ${family(message.kind)} ink${ink % 7} ${message.lazy ? "lazy" : ""}`,
 				"data-key": key,
 				onpointerenter: () => this.on.lit(key),
 				onpointerleave: () => this.on.lit(null),
 				onfocus: () => this.on.lit(key),
 				onblur: () => this.on.lit(null),
 			},
-			svg("rect", { x: -width / 2, y: -12, width, height: 24, rx: 12 }),
+			svg("rect", { x: -wide / 2, y: -12, width: wide, height: 24, rx: 12 }),
 			svg("text", { y: 5 }, message.kind),
 		);
 		pill.addEventListener("click", () => pill.choice && this.on.choose(pill.choice));
@@ -414,7 +410,12 @@ export class Network {
 	}
 }
 
-/** @param {any} pill @param {Spot} spot */
-function move(pill, spot) {
-	pill.style.transform = `translate(${spot.x}px, ${spot.y}px)`;
+/** @param {Sent} message */
+function width({ kind }) {
+	return 14 + 7.2 * kind.length;
+}
+
+/** @param {Spot} spot */
+function at(spot) {
+	return `translate(${spot.x}px, ${spot.y}px)`;
 }

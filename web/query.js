@@ -44,6 +44,8 @@ const SLOW = /^{"query":"(risk|goals|control|simulate|compare)"/;
 /** @typedef {{ good: (text: string) => void, bad: (error: Error) => void }} Asked */
 /** @type {Map<boolean, { worker: Worker, waiting: Map<number, Asked> }>} */
 const workers = new Map();
+/** The module, once a worker has compiled it. @type {WebAssembly.Module | null} */
+let module = null;
 let last = 0;
 
 /** @param {string} text @returns {Promise<string>} */
@@ -67,8 +69,10 @@ function startWorker(slow) {
 		workers.delete(slow);
 		for (const asked of one.waiting.values()) asked.bad(new Refused(why));
 	};
+	one.worker.postMessage({ module });
 	one.worker.onerror = (event) => fail(event.message);
 	one.worker.onmessage = ({ data }) => {
+		if (data.module) return void (module = data.module);
 		if (data.text === undefined) return fail(data.error);
 		one.waiting.get(data.number)?.good(data.text);
 		one.waiting.delete(data.number);
@@ -76,4 +80,9 @@ function startWorker(slow) {
 	};
 	workers.set(slow, one);
 	return one;
+}
+
+/** Starts the worker for what may take long, before it is needed. */
+export function prepare() {
+	if (byModule && !workers.has(true)) startWorker(true);
 }

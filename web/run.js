@@ -3,7 +3,8 @@
 import { byId, el, family, reason, table } from "./dom.js";
 import { ask } from "./query.js";
 
-const ROW = 22;
+/** The heights of a process's line. */
+const [LOW, HIGH] = [22, 44];
 const LEFT = 56;
 const TOP = 22;
 const TILE = 512;
@@ -47,6 +48,7 @@ export class Run {
 		this.scale = 1;
 		/** @type {Map<number, HTMLCanvasElement>} */
 		this.tiles = new Map();
+		this.row = LOW;
 		this.playing = false;
 		byId("run-form").addEventListener("submit", (/** @type {Event} */ event) => {
 			event.preventDefault();
@@ -140,9 +142,12 @@ export class Run {
 		];
 		byId("run-note").textContent = notes.filter(Boolean).join(" ");
 		byId("run-note").classList.toggle("bad", run.violations.length > 0 || differs);
+		const [messages] = run.figures;
+		const theory = messages.theory === null ? "" : `; theory: ${number(messages.theory)} (${messages.formula})`;
+		byId("sentence").textContent = `${run.title}: ${number(messages.measured)} messages per entry${theory}.`;
 		byId("run-command").textContent = run.command;
 		byId("run-legend").replaceChildren(
-			...[["waits", "waiting"], ["holds", "in the critical section"], ["fails", "down"], ...run.kinds.map((kind) => [family(kind), kind])].map(
+			...[["waits", "waiting"], ["holds", "in the critical section"], ["fails", "down"], ...run.kinds.map((kind, index) => [`${family(kind)} ink${index % 7}`, kind])].map(
 				([style, name]) => el("span", { class: style }, name),
 			),
 		);
@@ -217,7 +222,8 @@ export class Run {
 		if (!this.run) return;
 		const ratio = devicePixelRatio || 1;
 		const width = /** @type {Element} */ (this.canvas.parentElement).clientWidth;
-		const height = TOP + ROW * this.run.processes.length + 10;
+		this.row = Math.max(LOW, Math.min(HIGH, 420 / this.run.processes.length));
+		const height = TOP + this.row * this.run.processes.length + 10;
 		this.canvas.width = width * ratio;
 		this.canvas.height = height * ratio;
 		this.canvas.style.height = `${height}px`;
@@ -245,7 +251,7 @@ export class Run {
 		context.fillStyle = this.colours.ink;
 		context.font = "13px system-ui, sans-serif";
 		context.textAlign = "right";
-		run.processes.forEach((name, who) => context.fillText(name, LEFT - 10, TOP + ROW * (who + 0.5) + 4));
+		run.processes.forEach((name, who) => context.fillText(name, LEFT - 10, TOP + this.row * (who + 0.5) + 4));
 		const seen = (width - LEFT) / this.scale;
 		byId("run-scrub").value = String(Math.round((1000 * this.from) / Math.max(run.end - seen, 1)));
 		byId("run-time").textContent = `${(this.from / 1e6).toFixed(1)} ms`;
@@ -271,7 +277,7 @@ export class Run {
 	paint(run, context, left, height) {
 		const colour = /** @type {Record<string, string>} */ (this.colours);
 		const [begin, end] = [left / this.scale, (left + TILE) / this.scale];
-		const y = (/** @type {number} */ who) => TOP + ROW * (who + 0.5);
+		const y = (/** @type {number} */ who) => TOP + this.row * (who + 0.5);
 		context.strokeStyle = colour.line;
 		context.lineWidth = 1;
 		run.processes.forEach((_, who) => {
@@ -293,7 +299,8 @@ export class Run {
 		}
 		for (const [from, to, sent, got, kind] of inView) {
 			const style = family(run.kinds[kind]);
-			context.strokeStyle = colour[style];
+			const ink = colour[`ink${kind % 7}`];
+			context.strokeStyle = ink;
 			context.lineWidth = style === "answer" || style === "token" ? 2 : 1;
 			context.setLineDash(style === "release" || got === 0 ? [5, 4] : []);
 			const late = got === 0 ? run.end : got;
@@ -301,7 +308,7 @@ export class Run {
 			context.moveTo(sent * this.scale, y(from));
 			context.lineTo(late * this.scale, y(to));
 			context.stroke();
-			if (got > 0) head(context, sent * this.scale, y(from), got * this.scale, y(to), colour[style]);
+			if (got > 0) head(context, sent * this.scale, y(from), got * this.scale, y(to), ink);
 		}
 		context.setLineDash([]);
 	}
@@ -320,7 +327,7 @@ export class Run {
 		// A logarithm, the same for all tiles: one burst must not hide the rest.
 		const most = Math.log(1 + run.messages.length);
 		context.globalAlpha = 0.45;
-		context.fillStyle = this.colours?.ask ?? "";
+		context.fillStyle = this.colours?.ink0 ?? "";
 		bins.forEach((count, bin) => {
 			const high = (Math.log(1 + count) / most) * (height - TOP - 10);
 			context.fillRect(left + bin * 4, height - 8 - high, 3, high);
@@ -341,6 +348,6 @@ function head(context, x1, y1, x2, y2, colour) {
 
 function colours() {
 	const style = getComputedStyle(document.documentElement);
-	const names = ["panel", "ink", "line", "wait", "cs", "down", "ask", "answer", "token", "release", "resolve"];
+	const names = ["panel", "ink", "line", "wait", "cs", "down", "ink0", "ink1", "ink2", "ink3", "ink4", "ink5", "ink6"];
 	return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }

@@ -26,8 +26,19 @@ export class SpaceTime {
 		this.drawn = null;
 		/** @type {any} */
 		this.picture = null;
+		/** @type {any} */
+		this.names = null;
+		this.left = 0;
 		this.size = { width: 600, height: 300 };
-		new ResizeObserver(() => this.fit()).observe(host);
+		// Measured when they change: to ask for them after a step would cost a layout of the page.
+		this.room = { width: host.clientWidth, height: host.clientHeight };
+		this.scale = 1;
+		this.scrolled = 0;
+		new ResizeObserver(() => {
+			this.room = { width: host.clientWidth, height: host.clientHeight };
+			this.fit();
+		}).observe(host);
+		host.addEventListener("scroll", () => this.follow(null), { passive: true });
 	}
 
 	/** @param {View} view */
@@ -65,7 +76,12 @@ export class SpaceTime {
 			one.addEventListener("pointerleave", () => this.on.lit(null));
 		}
 		picture.addEventListener("click", (/** @type {MouseEvent} */ event) => this.click(event));
-		this.host.replaceChildren(picture);
+		// The names stay in view when the picture is scrolled.
+		const names = [...picture.querySelectorAll(".name")].map((name) => name.cloneNode(true));
+		this.left = Math.max(0, ...names.map((name) => Number(name.getAttribute("x")))) + 8;
+		this.names = svg("svg", { class: "names", "aria-hidden": "true", viewBox: `0 0 ${this.left} ${height}` });
+		this.names.append(svg("rect", { class: "ground", width: this.left, height }), ...names);
+		this.host.replaceChildren(picture, this.names);
 		this.picture = picture;
 		this.fit();
 	}
@@ -74,11 +90,11 @@ export class SpaceTime {
 	fit() {
 		if (!this.picture) return;
 		const { width, height } = this.size;
-		const room = this.host.clientWidth;
-		const tall = Math.max(this.host.clientHeight, 240);
-		const scale = Math.max(0.72, Math.min(room / width, tall / height, 1.9));
-		this.picture.setAttribute("width", String(Math.floor(width * scale)));
-		this.picture.setAttribute("height", String(Math.floor(height * scale)));
+		const tall = Math.max(this.room.height, 240);
+		this.scale = Math.max(this.room.width < 500 ? 0.58 : 0.72, Math.min(this.room.width / width, tall / height, 1.9));
+		this.picture.setAttribute("width", String(Math.floor(width * this.scale)));
+		for (const one of [this.picture, this.names]) one.setAttribute("height", String(Math.floor(height * this.scale)));
+		this.names.setAttribute("width", String(Math.floor(this.left * this.scale)));
 	}
 
 	/** @param {Played} played @param {number} at */
@@ -89,14 +105,20 @@ export class SpaceTime {
 		return x;
 	}
 
-	/** @param {number} x */
+	/** Keeps a place in view; with none, notices that the visitor has scrolled. @param {number | null} x */
 	follow(x) {
-		const scale = (this.picture.clientWidth || this.size.width) / this.size.width;
-		const seen = this.host.clientWidth;
-		const place = x * scale;
-		if (place < this.host.scrollLeft + 40 || place > this.host.scrollLeft + seen - 60) {
-			this.host.scrollLeft = Math.max(0, place - seen * 0.6);
-		}
+		if (x === null) this.scrolled = this.host.scrollLeft;
+		this.names?.classList.toggle("hidden", this.scrolled < 20);
+		if (x === null) return;
+		const seen = this.room.width;
+		const place = x * this.scale;
+		if (place >= this.scrolled + 40 && place <= this.scrolled + seen - 60) return;
+		const most = Math.max(0, this.size.width * this.scale - seen);
+		const to = Math.max(0, Math.min(most, place - seen * 0.6));
+		if (to === this.scrolled) return;
+		this.scrolled = to;
+		this.names.classList.toggle("hidden", to < 20);
+		requestAnimationFrame(() => (this.host.scrollLeft = this.scrolled));
 	}
 
 	/** Fades what is not in the causal past of a clicked event. @param {View} view */

@@ -1,10 +1,6 @@
 // The states of a script that was played, derived from its reply.
 
-/**
- * The rows of all processes after each step.
- * @param {Played} played
- * @returns {Row[][]}
- */
+/** The rows of all processes after each step. @param {Played} played @returns {Row[][]} */
 export function allRows(played) {
 	/** @type {Row[][]} */
 	const all = [];
@@ -56,11 +52,7 @@ export function causalPast(played, step) {
 	return past;
 }
 
-/**
- * The sentence above the views.
- * @param {Played} played
- * @param {number} at
- */
+/** The sentence above the views. @param {Played} played @param {number} at */
 export function sentence(played, at) {
 	const step = played.steps[at];
 	if (step.finding) return step.finding.sentence;
@@ -77,22 +69,14 @@ export function sentence(played, at) {
 	return first.join(" ") || (shows ? `${shows}.` : `${played.title || played.algorithm}.`);
 }
 
-/**
- * What a process does about a step, without the step itself.
- * @param {Played} played
- * @param {number} at
- */
+/** What a process does about a step, without the step itself. @param {Played} played @param {number} at */
 export function outcome(played, at) {
 	const { words } = played.steps[at];
 	const comma = words.indexOf(", ");
 	return comma < 0 ? "does nothing yet" : words.slice(comma + 2).replace(/\.$/, "");
 }
 
-/**
- * The script up to a step, as `mutua replay` plays it.
- * @param {Played} played
- * @param {number} at
- */
+/** The script up to a step, as `mutua replay` plays it. @param {Played} played @param {number} at */
 export function scriptTo(played, at) {
 	return scriptOf(played.head, played.steps.slice(1, at + 1).map((step) => step.line));
 }

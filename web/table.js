@@ -1,11 +1,13 @@
 // The state table: the variables under the paper's names, with what the step changed in bold.
 
-import { el, table } from "./dom.js";
+import { el, patch, table } from "./dom.js";
 
 export class Table {
 	/** @param {HTMLElement} host */
 	constructor(host) {
+		/** @type {any} */
 		this.host = host;
+		this.sign = "";
 	}
 
 	/** @param {View} view */
@@ -14,17 +16,16 @@ export class Table {
 		const columns = [...names];
 		const phases = view.rows.some((row) => row.phase !== "");
 		const head = ["process", ...(phases ? ["phase"] : []), ...columns, ...(phases ? ["waits for"] : [])];
-		const rows = view.rows.map((row, who) => this.row(view, row, who, columns, phases));
-		this.host.replaceChildren(...table("State of every process after this step; what changed is bold", head, rows));
+		const sign = head.join() + view.played.processes.join();
+		if (this.sign !== sign) {
+			this.sign = sign;
+			this.host.replaceChildren(...table("State of every process after this step; what changed is bold", head, []));
+		}
+		const signs = view.rows.map((row, who) => JSON.stringify([sign, row, view.before[who], view.at === 0]));
+		patch(this.host.lastElementChild, signs, (who) => this.row(view, view.rows[who], who, columns, phases));
 	}
 
-	/**
-	 * @param {View} view
-	 * @param {Row} row
-	 * @param {number} who
-	 * @param {string[]} columns
-	 * @param {boolean} phases
-	 */
+	/** @param {View} view @param {Row} row @param {number} who @param {string[]} columns @param {boolean} phases */
 	row(view, row, who, columns, phases) {
 		const before = view.before[who];
 		const name = (/** @type {number} */ other) => view.played.processes[other];

@@ -72,7 +72,7 @@ interface Played {
   steps: Step[];
   after: string[];
   choices: Choice[];
-  diagram: { svg: string; columns: [number, number][]; arrows: Arrow[] };
+  diagram: { svg: string; columns: [number, number][]; arrows: Arrow[]; kinds: string[] };
   hash: string;
   left_out: string[];
   /** Of traces of nodes, the time of each step in nanoseconds. */

@@ -3,14 +3,21 @@
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-const exports = load();
+/** @type {Promise<any>} */
+let exports;
 
-/** @returns {Promise<any>} */
-async function load() {
+/** Runs the module that another worker has compiled, or loads it. @param {WebAssembly.Module | null} known */
+async function load(known) {
+	const module = known ?? (await compiled());
+	return (await WebAssembly.instantiate(module, {})).exports;
+}
+
+async function compiled() {
 	const response = await fetch("lab.wasm");
 	if (!response.ok) throw new Error(`lab.wasm: ${response.status}`);
-	const { instance } = await WebAssembly.instantiate(await response.arrayBuffer(), {});
-	return instance.exports;
+	const module = await WebAssembly.compile(await response.arrayBuffer());
+	postMessage({ module });
+	return module;
 }
 
 /** @param {string} text */
@@ -24,6 +31,10 @@ async function reply(text) {
 }
 
 addEventListener("message", async ({ data }) => {
+	if (data.text === undefined) {
+		exports = load(data.module);
+		return;
+	}
 	try {
 		postMessage({ number: data.number, text: await reply(data.text) });
 	} catch (error) {

@@ -45,9 +45,19 @@ async function clicks() {
       for (let step = 1; step <= 20; step += 1) {
         const button = document.querySelector("#choices button");
         if (!(button instanceof HTMLElement)) break;
+        const shown = new Promise((good) => {
+          const observer = new MutationObserver(() => {
+            if (document.body.dataset.steps !== String(step)) return;
+            observer.disconnect();
+            good(undefined);
+          });
+          observer.observe(document.body, { attributes: true, attributeFilter: ["data-steps"] });
+        });
         const begun = performance.now();
         button.click();
-        while (document.body.dataset.steps !== String(step)) await new Promise((good) => setTimeout(good, 0));
+        await shown;
+        // The layout belongs to it.
+        void document.body.offsetHeight;
         times.push(performance.now() - begun);
         // The search for the light has its own time.
         await new Promise((good) => setTimeout(good, 60));

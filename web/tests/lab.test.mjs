@@ -192,6 +192,36 @@ test("the keyboard alone suffices", async () => {
   await done();
 });
 
+test("a clicker steps wherever the focus is, and the projector key works in every mode", async () => {
+  const { page, done } = await open();
+  const at = () => page.getAttribute("body", "data-at");
+  for (const [index, field] of ["#examples", "#slider", "#predict", "#speed"].entries()) {
+    await page.focus(field);
+    await page.keyboard.press("PageDown");
+    assert.equal(await at(), String(index + 1), field);
+  }
+  await page.keyboard.press("PageUp");
+  assert.equal(await at(), "3");
+  await page.click("#mode-run");
+  await page.waitForSelector("#run-figures td");
+  await page.focus("#run-canvas");
+  await page.keyboard.press("p");
+  assert.equal(await page.getAttribute("#projector", "aria-pressed"), "true");
+  await page.focus("#run-form [name=load]");
+  await page.keyboard.press("p");
+  assert.equal(await page.getAttribute("#projector", "aria-pressed"), "true", "typed into a field");
+  await done();
+});
+
+test("a kind of message has one colour in the network and in the diagram's legend", async () => {
+  const { page, done } = await open({ where: "#m=watch&n=raymond/five-nodes&t=9" });
+  const inks = await page.locator("#network .pill").evaluateAll((all) => all.map((pill) => [pill.textContent, pill.getAttribute("class").match(/ink\d/)[0]]));
+  assert.deepEqual([...new Map(inks)].sort(), [["request", "ink0"], ["token", "ink1"]]);
+  const strokes = await page.locator("#spacetime .message").evaluateAll((all) => all.map((one) => one.getAttribute("stroke")));
+  assert.deepEqual([...new Set(strokes)], ["#004488", "#d98200"], "in the order of the inks");
+  await done();
+});
+
 test("a run shows its figures beside theory, and a link repeats it", async () => {
   const { page, done } = await open();
   await page.click("#mode-run");
@@ -246,6 +276,15 @@ test("the compare page measures beside the formula, and a point opens its run", 
   await page.locator(".plot circle").first().click();
   await page.waitForSelector("#run-figures td");
   await done();
+  const over = await open({ where: "compare.html#most=4&over=load&axes=logarithmic&a=central,maekawa" });
+  assert.match(await over.page.textContent("#title"), /as the load grows/);
+  assert.ok(await over.page.isDisabled("#form [name=load]"));
+  // From the keyboard, by the table.
+  await over.page.getByRole("button", { name: "Watch maekawa with 4 processes" }).first().focus();
+  await over.page.keyboard.press("Enter");
+  await over.page.waitForSelector("#run-figures td");
+  assert.match(await over.page.textContent("#run-command"), /simulate maekawa --nodes 4/);
+  await over.done();
 });
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -295,6 +334,12 @@ test("a lecturer asks for a prediction, shows the schedule elsewhere, and saves 
   await page.click('#question button:text-is("sends reply to P2")');
   assert.match(await page.textContent("#question"), /^Right\. P1 sends reply to P2\.$/);
   assert.equal(await page.getAttribute("body", "data-at"), "3");
+  await page.evaluate(() => document.activeElement?.blur());
+  await page.keyboard.press("PageDown");
+  assert.match(await page.textContent("#question b"), /what does P\d do\?$/, "the next one is asked at once");
+  await page.keyboard.press("PageDown");
+  assert.equal(await page.getAttribute("body", "data-at"), "4", "a second time it goes on without an answer");
+  await page.waitForFunction(() => location.hash.includes("p=1"), null, { timeout: 3000 });
   await page.uncheck("#predict");
   for (const [button, ending] of [["#save-svg", ".svg"], ["#save-png", ".png"]]) {
     const [file] = await Promise.all([page.waitForEvent("download"), page.click(button)]);

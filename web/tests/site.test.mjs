@@ -66,10 +66,13 @@ test("server and module give the same bytes", async () => {
     ...catalogue.controls.slice(0, 8).map(({ name }) => ({ query: "control", name })),
     { query: "risk", script },
     { query: "goals", script },
-    { query: "under", script, algorithm: "ricart-agrawala" },
-    ...["maekawa", "naimi-trehel", "raymond"].flatMap((algorithm) => [
+    // The module has one type for all algorithms, the program one for each.
+    ...catalogue.algorithms.filter((one) => !one.election).flatMap(({ name: algorithm }) => [
       { query: "simulate", algorithm, entries: 60, ...run },
+      { query: "simulate", algorithm, entries: 20, crash: "2@20ms", repair: "special", ...run, load: "think:5ms" },
       { query: "compare", algorithm, load: "light", hold: "1ms", latency: "exp:1ms", seed: 3, sizes: [2, 5] },
+      { query: "goals", script: `algorithm ${algorithm}\nprocesses P0 P1 P2\n` },
+      { query: "under", script, algorithm },
     ]),
     { query: "simulate", algorithm: "naimi-trehel", entries: 60, crash: "2@20ms", repair: "generic", ...run, load: "think:5ms" },
     { query: "compare", algorithm: "maekawa", load: "offered:0.5", hold: "1ms", latency: "1ms", seed: 3, sizes: [9] },

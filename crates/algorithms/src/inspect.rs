@@ -47,7 +47,7 @@ pub trait Inspect: Clone + Debug + Eq + Hash + Send + Sync + Sized + 'static {
     fn rename(&mut self, _renaming: &Renaming) {}
 
     /// The repair after a crash that is cheaper than a new view; by default there is none.
-    fn special_repair() -> SpecialRepair {
+    fn special_repair(_start: &Start) -> SpecialRepair {
         SpecialRepair::None
     }
 

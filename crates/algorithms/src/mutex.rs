@@ -1,6 +1,6 @@
 //! The trait that every mutual exclusion algorithm implements.
 
-use crate::{About, Inspect, Message, NodeId, Outbox, Stamp, Start, StartError, Time};
+use crate::{About, Inspect, Message, NodeId, Outbox, Setup, Stamp, Start, StartError, Time};
 
 /// One process of a mutual exclusion algorithm: the rules of its paper.
 ///
@@ -16,6 +16,13 @@ pub trait Mutex: Inspect {
 
     /// Name, costs, claims, options: the algorithm's row in every table.
     const ABOUT: &'static About;
+
+    /// The algorithm that starts with this setup: this one. Drivers read the row of a start by
+    /// [`Start::about`], since one type stands for all algorithms
+    /// ([`registry::AnyMutex`](crate::registry::AnyMutex)).
+    fn about(_setup: &Setup) -> &'static About {
+        Self::ABOUT
+    }
 
     /// Whether this start suits the algorithm, beyond what [`About`] declares.
     fn check(_start: &Start) -> Result<(), StartError> {

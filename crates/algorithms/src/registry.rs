@@ -1,6 +1,13 @@
 //! All algorithms, by name. Drivers find an algorithm through its row here and nowhere else.
 
-use crate::{About, Election, Mutex, elections::*, mutexes::*, self_stabilizing::Dijkstra};
+#[macro_use]
+mod any;
+
+use crate::{
+    About, ClaimAt, Election, Fields, Inspect, Kind, Message, Mutex, NodeId, Outbox, Phase,
+    Renaming, Setup, SpecialRepair, Stamp, Start, StartError, Time, elections::*, mutexes::*,
+    self_stabilizing::Dijkstra,
+};
 
 /// Code that is generic over a mutual exclusion algorithm, chosen by name once per run.
 pub trait MutexVisitor {
@@ -21,15 +28,29 @@ pub trait ElectionVisitor {
 }
 
 macro_rules! registry {
-    (mutexes: $($mutex:ty),+; elections: $($election:ty),+;) => {
+    (mutexes: $($mutex:ident),+; elections: $($election:ty),+;) => {
         /// Every algorithm, in the order of the tables.
         pub const ALGORITHMS: &[&About] = &[
             $(<$mutex as Mutex>::ABOUT,)+
             $(<$election as Election>::ABOUT,)+
         ];
 
+        any_mutex! { $($mutex),+ }
+
         /// Runs `visitor` for the mutual exclusion algorithm of this name, if there is one.
+        ///
+        /// In a browser, where the code has to be loaded first, it runs for [`AnyMutex`]. So a
+        /// visitor gives its setup the name ([`Setup::of`]) and reads the algorithm's row from the
+        /// start ([`Start::about`]).
         pub fn visit_mutex<V: MutexVisitor>(name: &str, visitor: V) -> Option<V::Output> {
+            #[cfg(target_family = "wasm")]
+            return visit_any(name, visitor);
+            #[cfg(not(target_family = "wasm"))]
+            visit_each(name, visitor)
+        }
+
+        /// The same with a type for each algorithm, on every machine.
+        pub fn visit_each<V: MutexVisitor>(name: &str, visitor: V) -> Option<V::Output> {
             $(if name == <$mutex as Mutex>::ABOUT.name {
                 return Some(visitor.visit::<$mutex>());
             })+
@@ -44,6 +65,12 @@ macro_rules! registry {
             None
         }
     };
+}
+
+/// Runs `visitor` for [`AnyMutex`], if there is a mutual exclusion algorithm of this name.
+pub fn visit_any<V: MutexVisitor>(name: &str, visitor: V) -> Option<V::Output> {
+    let is_mutex = about(name).is_some_and(|about| about.kind == Kind::Mutex);
+    is_mutex.then(|| visitor.visit::<AnyMutex>())
 }
 
 registry! {

@@ -39,13 +39,13 @@ pub fn moved(first: bool, left: u32, own: u32, k: u32) -> u32 {
 /// none for other algorithms, and none where flags travel by messages.
 pub fn begin(about: &About, setup: &Setup) -> Result<Option<(Daemon, Ring)>, StartError> {
     let Some(daemon) = Daemon::of(about, &setup.settings) else { return Ok(None) };
-    let ring = visit_mutex(about.name, AtStart(setup)).transpose()?;
+    let ring = visit_mutex(about.name, AtStart(setup.clone().of(about.name))).transpose()?;
     Ok(ring.map(|ring| (daemon, ring)))
 }
 
-struct AtStart<'a>(&'a Setup);
+struct AtStart(Setup);
 
-impl MutexVisitor for AtStart<'_> {
+impl MutexVisitor for AtStart {
     type Output = Result<Ring, StartError>;
 
     fn visit<M: Mutex>(self) -> Self::Output {

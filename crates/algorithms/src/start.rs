@@ -11,11 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Choice, Mutex, NodeId, Other, QuorumKind, Quorums, SetsOf, Structure, Topology, Tree,
+    registry,
 };
 
 /// A system as a user describes it; [`Setup::start`] turns it into a [`Start`].
 #[derive(Clone, Debug)]
 pub struct Setup {
+    /// The algorithm, for a type of process that stands for all of them
+    /// ([`registry::AnyMutex`](crate::registry::AnyMutex)); every other type is one algorithm.
+    pub algorithm: Option<&'static About>,
     /// How many processes contend.
     pub nodes: u32,
     /// The process that has the token, or would be granted first.
@@ -42,6 +46,7 @@ impl Setup {
     /// So many processes, process 0 the idle holder, everything else by default.
     pub fn new(nodes: u32) -> Self {
         Self {
+            algorithm: None,
             nodes,
             holder: NodeId(0),
             in_cs: false,
@@ -55,6 +60,13 @@ impl Setup {
         }
     }
 
+    /// The same setup of the algorithm of this name, for types that stand for several.
+    #[must_use]
+    pub fn of(mut self, name: &str) -> Self {
+        self.algorithm = registry::about(name);
+        self
+    }
+
     /// The same with an option set.
     #[must_use]
     pub fn with(mut self, key: &str, value: &str) -> Self {
@@ -64,7 +76,7 @@ impl Setup {
 
     /// The start of a mutual exclusion algorithm.
     pub fn start<M: Mutex>(&self) -> Result<Start, StartError> {
-        let start = self.build(M::ABOUT)?;
+        let start = self.build(M::about(self))?;
         M::check(&start)?;
         Ok(start)
     }
@@ -136,6 +148,7 @@ impl Setup {
             Structure::Complete | Structure::Ring | Structure::Tree | Structure::Quorums => None,
         };
         Ok(Start {
+            about,
             contenders: self.nodes,
             processes: self.nodes + u32::from(dedicated),
             holder: self.holder,
@@ -154,6 +167,7 @@ impl Setup {
 /// How a system starts; every process is made from the same one.
 #[derive(Clone, Debug)]
 pub struct Start {
+    about: &'static About,
     contenders: u32,
     processes: u32,
     holder: NodeId,
@@ -194,6 +208,11 @@ impl Round {
 }
 
 impl Start {
+    /// The algorithm that starts.
+    pub fn about(&self) -> &'static About {
+        self.about
+    }
+
     /// How many processes there are: those that contend, and a dedicated coordinator.
     pub fn processes(&self) -> u32 {
         self.processes

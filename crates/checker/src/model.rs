@@ -104,6 +104,7 @@ impl Build {
 impl Model {
     /// The model of a system of the algorithm with this name.
     pub(crate) fn new(name: &str, system: &System, build: Build) -> Result<Self, CheckError> {
+        let system = &System { setup: system.setup.clone().of(name), ..system.clone() };
         let made = registry::visit_mutex(name, OfMutex { system, build })
             .or_else(|| registry::visit_election(name, OfElection { system, build }));
         made.unwrap_or_else(|| Err(CheckError::UnknownAlgorithm { name: name.to_owned() }))
@@ -118,7 +119,7 @@ impl Model {
             process.begin(&mut out);
             (Client::new(process, system.entries_of(me)), Reaction::drain(&mut out).sends)
         });
-        let mut model = Self::of(M::ABOUT, system, build, &start, actors.collect())?;
+        let mut model = Self::of(system, build, &start, actors.collect())?;
         // Where delays are counted the order of ids decides what is put off.
         if build.symmetry && build.delays.is_none() {
             let alike = |a: NodeId, b: NodeId| system.entries_of(a) == system.entries_of(b);
@@ -154,7 +155,7 @@ impl Model {
             (actor, sends)
         });
         let build = Build { symmetry: false, partial_order: false, ..build };
-        Self::of(M::ABOUT, system, build, plan.start(), actors.collect())
+        Self::of(system, build, plan.start(), actors.collect())
     }
 
     /// The catalogue, for what no worker has looked up yet.
@@ -194,12 +195,12 @@ impl Model {
     }
 
     fn of<A: Actor>(
-        about: &'static About,
         system: &System,
         build: Build,
         start: &Start,
         actors: Vec<AtStart<A>>,
     ) -> Result<Self, CheckError> {
+        let about = start.about();
         let processes = actors.len();
         if processes > MOST_PROCESSES {
             return Err(CheckError::TooManyProcesses { processes, most: MOST_PROCESSES });
@@ -281,7 +282,7 @@ impl registry::ElectionVisitor for OfElection<'_> {
             let down = start.is_crashed(me);
             (Elector::new(machine, self.system.entries_of(me), down), Vec::new())
         });
-        let mut model = Model::of(E::ABOUT, self.system, self.build, &start, actors.collect())?;
+        let mut model = Model::of(self.system, self.build, &start, actors.collect())?;
         model.highest_wins = E::takes_over(&start) || self.system.faults.restarts == 0;
         Ok(model)
     }

@@ -1,6 +1,10 @@
 //! Exit codes, the same in every command.
 
-use std::{fmt, io, process::ExitCode};
+use std::{
+    fmt,
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
 
 use mutua_client::ConnectError;
 
@@ -91,9 +95,27 @@ pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
 
 /// Prints the message of the argument parser; help and version are not errors.
 pub(crate) fn of_parse_error(error: &clap::Error) -> ExitCode {
-    // Standard error may be closed.
-    let _ = error.print();
+    let text = error.render();
+    let text = if io::stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };
+    match in_our_words(&text) {
+        Some(text) => eprint!("{text}"),
+        // Standard error may be closed.
+        None => drop(error.print()),
+    }
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+}
+
+/// A message with the standard library's words for invalid numbers replaced by what to give.
+fn in_our_words(message: &str) -> Option<String> {
+    const WORDS: [(&str, &str); 5] = [
+        ("invalid digit found in string", "give a whole number"),
+        ("cannot parse integer from empty string", "give a whole number"),
+        ("number too large to fit in target type", "the number is too large"),
+        ("number too small to fit in target type", "the number is too small"),
+        ("invalid float literal", "give a number"),
+    ];
+    let (theirs, ours) = WORDS.iter().find(|(theirs, _)| message.contains(theirs))?;
+    Some(message.replace(theirs, ours))
 }
 
 /// Prints an error and returns its exit code.

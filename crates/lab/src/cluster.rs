@@ -86,7 +86,7 @@ impl<M: Mutex> Cluster<M> {
     /// A system at its start that keeps no trace: for long random runs.
     pub fn unrecorded(start: Start, links: Links) -> Self {
         let names = Header::default_names(&start);
-        let header = Header::new(M::ABOUT.name, &start, names, Unit::Step);
+        let header = Header::new(start.about().name, &start, names, Unit::Step);
         let mut cluster = Self::new(start, links, header);
         cluster.stage.recorder.keep_nothing();
         cluster

@@ -24,7 +24,7 @@ pub(crate) use linked::linked;
 
 use mutua_algorithms::NodeId;
 
-use self::{layout::Sheet, scene::Scene};
+use self::{layout::Sheet, scene::Scene, words::Words};
 use crate::{Event, Header};
 
 /// A longer trace is drawn up to here, since the picture would be too large to read.
@@ -134,6 +134,8 @@ pub fn html(header: &Header, events: &[Event], drawing: &Drawing) -> String {
 struct Picture {
     svg: String,
     sheet: Sheet,
+    /// The words of each row.
+    words: Vec<Words>,
     /// How many of the events it shows.
     shown: usize,
 }
@@ -155,7 +157,9 @@ impl Picture {
         }
         let sheet = Sheet::new(header, &scene, drawing);
         let left_out = last.saturating_sub(shown);
-        let svg = paint::paint(header, &scene, &sheet, drawing, left_out);
-        Self { svg, sheet, shown }
+        let rows = sheet.rows.iter();
+        let words: Vec<_> = rows.map(|(scene, layout)| Words::new(scene, layout)).collect();
+        let svg = paint::paint(header, &scene, &sheet, &words, drawing, left_out);
+        Self { svg, sheet, words, shown }
     }
 }

@@ -27,13 +27,53 @@ pub const SOURCES: &[(&str, &str)] = &[
     ("S4", "M. Jakob, Mutual exclusion of processes (PDV 11), CTU Prague, 2025/2026"),
 ];
 
+/// The length of a script up to the observed trace, which is below a line `---`.
+#[cfg(target_family = "wasm")]
+const fn without_trace(script: &[u8]) -> usize {
+    let separator = b"\n---\n";
+    let mut at = 0;
+    while at + separator.len() <= script.len() {
+        let mut same = 0;
+        while same < separator.len() && script[at + same] == separator[same] {
+            same += 1;
+        }
+        if same == separator.len() {
+            return at + 1;
+        }
+        at += 1;
+    }
+    script.len()
+}
+
+/// The text of a script. A browser would load two thirds of it, the traces, for nothing: they are
+/// for those who read the file, and for its test.
+#[cfg(target_family = "wasm")]
+macro_rules! text {
+    ($path:expr) => {{
+        const WHOLE: &[u8] = include_bytes!($path);
+        const LENGTH: usize = without_trace(WHOLE);
+        static KEPT: [u8; LENGTH] = *WHOLE.first_chunk().unwrap();
+        match std::str::from_utf8(&KEPT) {
+            Ok(text) => text,
+            Err(_) => panic!("a script is UTF-8"),
+        }
+    }};
+}
+
+#[cfg(not(target_family = "wasm"))]
+macro_rules! text {
+    ($path:expr) => {
+        include_str!($path)
+    };
+}
+
 macro_rules! examples {
     ($($name:literal),+ $(,)?) => {
         /// Every worked example, in the order of the algorithms.
         pub const EXAMPLES: &[Example] = &[$(
             Example {
                 name: $name,
-                text: include_str!(concat!("../scripts/", $name, ".script")),
+                text: text!(concat!("../scripts/", $name, ".script")),
             }
         ),+];
     };

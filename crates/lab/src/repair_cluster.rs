@@ -37,7 +37,7 @@ struct Parcel<A> {
 impl<M: Mutex> RepairCluster<M> {
     /// A system at its start; the header names its processes.
     pub fn new(plan: Plan, header: Header) -> Self {
-        let links = plan.links::<M>();
+        let links = plan.links();
         Self::with_links(plan, links, header)
     }
 

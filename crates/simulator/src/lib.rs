@@ -67,6 +67,7 @@ pub fn simulate_watched(
     recorder: Option<MakeRecorder<'_>>,
     progress: &mut dyn FnMut(f64, u64),
 ) -> Option<Result<Report, StartError>> {
+    let plan = Plan { setup: plan.setup.clone().of(name), ..plan.clone() };
     registry::visit_mutex(name, Simulate { plan, recorder, progress })
 }
 
@@ -87,6 +88,8 @@ pub fn simulate_repaired(
     plan: &RepairPlan,
     recorder: Option<MakeRecorder<'_>>,
 ) -> Option<Result<RepairReport, StartError>> {
+    let mut plan = plan.clone();
+    plan.plan.setup = plan.plan.setup.of(name);
     registry::visit_mutex(name, SimulateRepaired { plan, recorder })
 }
 
@@ -94,7 +97,7 @@ pub fn simulate_repaired(
 const SLICE: u64 = 1 << 18;
 
 struct Simulate<'a> {
-    plan: &'a Plan,
+    plan: Plan,
     recorder: Option<MakeRecorder<'a>>,
     progress: &'a mut dyn FnMut(f64, u64),
 }
@@ -103,8 +106,8 @@ impl registry::MutexVisitor for Simulate<'_> {
     type Output = Result<Report, StartError>;
 
     fn visit<M: Mutex>(self) -> Self::Output {
-        let mut simulation = Simulation::<M>::with_recorder(self.plan.clone(), |start| {
-            self.recorder.map(|make| make(M::ABOUT.name, start))
+        let mut simulation = Simulation::<M>::with_recorder(self.plan, |start| {
+            self.recorder.map(|make| make(start.about().name, start))
         })?;
         (self.progress)(0.0, 0);
         while simulation.run(SLICE) {
@@ -131,7 +134,7 @@ impl registry::ElectionVisitor for Elect<'_> {
 }
 
 struct SimulateRepaired<'a> {
-    plan: &'a RepairPlan,
+    plan: RepairPlan,
     recorder: Option<MakeRecorder<'a>>,
 }
 
@@ -139,8 +142,8 @@ impl registry::MutexVisitor for SimulateRepaired<'_> {
     type Output = Result<RepairReport, StartError>;
 
     fn visit<M: Mutex>(self) -> Self::Output {
-        repair::run::<M>(self.plan.clone(), |start| {
-            self.recorder.map(|make| make(M::ABOUT.name, start))
+        repair::run::<M>(self.plan, |start| {
+            self.recorder.map(|make| make(start.about().name, start))
         })
     }
 }

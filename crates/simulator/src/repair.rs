@@ -133,7 +133,7 @@ impl<M: Mutex> Run<M> {
         let views = if plan.special { views.with_special() } else { views };
         let start = views.start().clone();
         plan.plan.check(&start)?;
-        plan.chosen.iter().try_for_each(|crash| crash.victim.check(M::ABOUT, &start))?;
+        plan.chosen.iter().try_for_each(|crash| crash.victim.check(start.about(), &start))?;
         let fault = match plan.detector {
             Detector::Perfect(delay) => delay.fault(),
             Detector::Timeout(0) => Some("a timeout of 0: give a longer one".to_owned()),
@@ -143,7 +143,7 @@ impl<M: Mutex> Run<M> {
             return Err(StartError::new(fault));
         }
         let processes = start.processes() as usize;
-        let mut world = world(&plan.plan, &start, views.links::<M>(), M::ABOUT.claims);
+        let mut world = world(&plan.plan, &start, views.links(), start.about().claims);
         // A view change issues requests again, which these two do not know.
         world.checks.ordering = None;
         world.checks.bypass = None;
@@ -499,7 +499,7 @@ impl<M: Mutex> Run<M> {
 
     fn report(self) -> RepairReport {
         let clients: Vec<_> = self.nodes.iter().map(|node| &node.client).collect();
-        let report = Report::new(M::ABOUT.name, &self.plan.plan, &self.world, &clients);
+        let report = Report::new(self.start.about().name, &self.plan.plan, &self.world, &clients);
         let entries = self.world.measures.entries_in_all;
         let before = self.measured.entries_before.unwrap_or(entries);
         let waits = |client: &&&Client| client.phase == Phase::Requesting;

@@ -31,7 +31,10 @@ pub struct Shrunk {
 /// finds. None if the run violates nothing, or if its requests alone do not reproduce the
 /// violation.
 pub fn shrink(name: &str, plan: &Plan) -> Option<Shrunk> {
-    let (requests, report) = registry::visit_mutex(name, Record { plan })??;
+    let (requests, report) = registry::visit_mutex(
+        name,
+        Record { plan: Plan { setup: plan.setup.clone().of(name), ..plan.clone() } },
+    )??;
     let property = report.violations.first()?.property;
     let mut search = Search { name, property, tries: 0 };
     if let Some(small) = search.of_a_smaller_system(plan) {
@@ -178,19 +181,19 @@ fn size(plan: &Plan) -> (usize, u32) {
 }
 
 /// Runs a plan up to its first violation and records the requests.
-struct Record<'a> {
-    plan: &'a Plan,
+struct Record {
+    plan: Plan,
 }
 
-impl registry::MutexVisitor for Record<'_> {
+impl registry::MutexVisitor for Record {
     type Output = Option<(Vec<ScriptedRequest>, Report)>;
 
     fn visit<M: Mutex>(self) -> Self::Output {
         let requests = Rc::new(RefCell::new(Requests::default()));
         let sink = Rc::clone(&requests);
-        let mut simulation = Simulation::<M>::with_recorder(self.plan.clone(), |start| {
+        let mut simulation = Simulation::<M>::with_recorder(self.plan, |start| {
             let names = Header::default_names(start);
-            let header = Header::new(M::ABOUT.name, start, names, Unit::Nanoseconds);
+            let header = Header::new(start.about().name, start, names, Unit::Nanoseconds);
             Some(Recorder::new(header, move |event| sink.borrow_mut().note(&event)))
         })
         .ok()?;

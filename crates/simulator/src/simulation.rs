@@ -172,7 +172,7 @@ impl<M: Mutex> Simulation<M> {
         let mut simulation = Self {
             nodes: start.all().map(|me| Node::new(me, &start)).collect(),
             outbox: Outbox::new(),
-            world: world(&plan, &start, M::ABOUT.links, M::ABOUT.claims),
+            world: world(&plan, &start, start.about().links, start.about().claims),
             patience: patience(start.processes()),
             out_of_time: false,
             plan,
@@ -231,7 +231,7 @@ impl<M: Mutex> Simulation<M> {
     /// The measures so far.
     pub fn report(&self) -> Report {
         let clients: Vec<_> = self.nodes.iter().map(|node| &node.client).collect();
-        Report::new(M::ABOUT.name, &self.plan, &self.world, &clients)
+        Report::new(self.start.about().name, &self.plan, &self.world, &clients)
     }
 
     fn begin(&mut self) {

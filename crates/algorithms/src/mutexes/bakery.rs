@@ -391,7 +391,7 @@ impl<const CHOICE: bool> Inspect for BakeryWith<CHOICE> {
         }
     }
 
-    fn special_repair() -> SpecialRepair {
+    fn special_repair(_start: &Start) -> SpecialRepair {
         SpecialRepair::TakeOut
     }
 

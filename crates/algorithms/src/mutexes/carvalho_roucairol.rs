@@ -193,7 +193,7 @@ impl Inspect for CarvalhoRoucairol {
         }
     }
 
-    fn special_repair() -> SpecialRepair {
+    fn special_repair(_start: &Start) -> SpecialRepair {
         SpecialRepair::TakeOut
     }
 

@@ -315,7 +315,7 @@ impl Inspect for Central {
         }
     }
 
-    fn special_repair() -> SpecialRepair {
+    fn special_repair(_start: &Start) -> SpecialRepair {
         SpecialRepair::TakeOut
     }
 

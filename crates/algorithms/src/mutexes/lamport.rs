@@ -240,7 +240,7 @@ impl Inspect for Lamport {
         }
     }
 
-    fn special_repair() -> SpecialRepair {
+    fn special_repair(_start: &Start) -> SpecialRepair {
         SpecialRepair::TakeOut
     }
 

@@ -133,7 +133,7 @@ impl Inspect for LeLann {
         vec![("successor", self.successor.into()), ("token", self.state.token().is_some().into())]
     }
 
-    fn special_repair() -> SpecialRepair {
+    fn special_repair(_start: &Start) -> SpecialRepair {
         SpecialRepair::CloseRing { acknowledged: true }
     }
 

@@ -362,7 +362,7 @@ impl Inspect for Maekawa {
         }
     }
 
-    fn special_repair() -> SpecialRepair {
+    fn special_repair(_start: &Start) -> SpecialRepair {
         SpecialRepair::Takeover
     }
 

@@ -184,7 +184,7 @@ impl Inspect for RicartAgrawala {
         }
     }
 
-    fn special_repair() -> SpecialRepair {
+    fn special_repair(_start: &Start) -> SpecialRepair {
         SpecialRepair::TakeOut
     }
 

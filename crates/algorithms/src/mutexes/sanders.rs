@@ -353,7 +353,7 @@ impl Inspect for Sanders {
         }
     }
 
-    fn special_repair() -> SpecialRepair {
+    fn special_repair(_start: &Start) -> SpecialRepair {
         SpecialRepair::Takeover
     }
 

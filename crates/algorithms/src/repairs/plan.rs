@@ -56,8 +56,8 @@ impl Plan {
     }
 
     /// The order that the algorithm and the election need of the links.
-    pub fn links<M: Mutex>(&self) -> Links {
-        match (M::ABOUT.links, self.election.links()) {
+    pub fn links(&self) -> Links {
+        match (self.start.about().links, self.election.links()) {
             (Links::Any, Links::Any) => Links::Any,
             (Links::Fifo, _) | (_, Links::Fifo) => Links::Fifo,
         }
@@ -65,7 +65,7 @@ impl Plan {
 
     /// How a survivor goes on without a new view.
     pub(super) fn special<M: Mutex>(&self) -> SpecialRepair {
-        if self.special { M::special_repair() } else { SpecialRepair::None }
+        if self.special { M::special_repair(&self.start) } else { SpecialRepair::None }
     }
 
     pub(super) fn election(&self) -> ElectionName {

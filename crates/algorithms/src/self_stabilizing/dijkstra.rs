@@ -207,7 +207,7 @@ impl Inspect for Dijkstra {
         ]
     }
 
-    fn special_repair() -> SpecialRepair {
+    fn special_repair(_start: &Start) -> SpecialRepair {
         SpecialRepair::CloseRing { acknowledged: false }
     }
 

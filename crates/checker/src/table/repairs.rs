@@ -5,7 +5,7 @@
 //! them take minutes is a finding of this checker.
 
 use mutua_algorithms::{
-    About, Claim, Kind, Links, Mutex, NodeId, SpecialRepair, Structure, registry,
+    About, Claim, Kind, Links, Mutex, NodeId, Setup, SpecialRepair, Structure, registry,
     repairs::ElectionName,
 };
 
@@ -52,7 +52,7 @@ fn contenders(about: &About) -> u32 {
 /// The algorithm's own repair. What goes round on a ring for ever makes the most states.
 fn special(about: &About) -> Option<Row> {
     let repair = Repair { special: true, ..Repair::default() };
-    match registry::visit_mutex(about.name, Special)? {
+    match registry::visit_mutex(about.name, Special(about.name))? {
         SpecialRepair::None => None,
         SpecialRepair::CloseRing { .. } => {
             Some(Case::crash(repair).fifo().contenders(1).row(about))
@@ -64,13 +64,14 @@ fn special(about: &About) -> Option<Row> {
     }
 }
 
-struct Special;
+struct Special(&'static str);
 
 impl registry::MutexVisitor for Special {
     type Output = SpecialRepair;
 
     fn visit<M: Mutex>(self) -> SpecialRepair {
-        M::special_repair()
+        let start = Setup::new(3).of(self.0).start::<M>();
+        M::special_repair(&start.expect("every algorithm runs with three processes"))
     }
 }
 

@@ -196,7 +196,8 @@ fn view_text(status: &NodeStatus) -> String {
         None => format!("epoch {epoch}"),
     };
     match (present, all) {
-        (_, 1) => format!("{view}, 1 member"),
+        // Its views are its restarts: nobody else has to agree.
+        (_, 1) => format!("a single node, epoch {epoch} of its fencing tokens"),
         (present, all) if present == all => format!("{view}, {all} members"),
         (present, all) => format!("{view}, {present} of {all} members"),
     }
@@ -247,7 +248,11 @@ pub(crate) fn text(status: &NodeStatus) -> String {
     if let Some(left) = status.lease_left_ms.filter(|_| status.members.len() > 1) {
         let leader = status.leader.as_deref().unwrap_or("unknown");
         let (left, records) = (left as f64 / 1000.0, status.records);
-        let _ = write!(text, "view lease {left:.1} s; leader {leader}; records kept {records}");
+        let _ = write!(
+            text,
+            "view lease: {left:.1} s left; leader of the consensus: {leader}; holds recorded for \
+             other members: {records}"
+        );
         let _ = match status.custodies {
             0 => writeln!(text),
             1 => writeln!(text, "; custodian of 1 lock of a lost node"),

@@ -24,7 +24,7 @@ impl<M: Mutex> Cluster<M> {
     }
 
     fn hash_state(&self, hasher: &mut DefaultHasher) {
-        let with_clocks = M::ABOUT.uses_stamps;
+        let with_clocks = self.start.about().uses_stamps;
         for process in &self.processes {
             process.machine().hash(hasher);
             if with_clocks {

@@ -65,9 +65,8 @@ impl Labels {
     /// Places horizontal text at the first of these positions where it covers the least.
     pub(super) fn take(&mut self, places: &[Point], text: &str) -> Point {
         let places = places.iter().map(|&at| (at, points(at, 0.0, text_width(text), 0.0)));
-        let costs = places.map(|(at, points)| (self.cost(&points, None), at, points));
-        let best = costs.min_by_key(|&(cost, ..)| cost);
-        let (_, at, points) = best.expect("there is a place for every mark");
+        let best = self.best(places, |(_, points)| points, None);
+        let (_, (at, points)) = best.expect("there is a place for every mark");
         points.into_iter().for_each(|point| self.take_point(point));
         at
     }
@@ -112,15 +111,38 @@ impl Labels {
                 (at, angle, points(at, angle, 2.0 * half, -half))
             })
         });
-        let costs = places.map(|place| (self.cost(&place.2, Some(arrow)), place));
-        let (cost, (at, angle, points)) = costs.min_by_key(|&(cost, _)| cost)?;
+        let best = self.best(places, |(_, _, points)| points, Some(arrow));
+        let (cost, (at, angle, points)) = best?;
         Some((cost, Placed { at, degrees: angle.to_degrees(), text: text.to_owned() }, points))
     }
 
-    /// How much a label at these points would cover, except its own arrow.
-    fn cost(&self, words: &[Point], own: Option<usize>) -> Cost {
+    /// The first of these places where a label covers the least, except its own arrow.
+    fn best<T>(
+        &self,
+        places: impl Iterator<Item = T>,
+        points: impl Fn(&T) -> &[Point],
+        own: Option<usize>,
+    ) -> Option<(Cost, T)> {
+        let mut best: Option<(Cost, T)> = None;
+        for place in places {
+            let limit = best.as_ref().map(|(cost, _)| *cost);
+            let Some(cost) = self.cost_below(limit, points(&place), own) else { continue };
+            best = Some((cost, place));
+            // Nothing is better than to cover nothing, which is usually the first place.
+            if cost == Cost::default() {
+                break;
+            }
+        }
+        best
+    }
+
+    /// How much a label at these points would cover, if that is less than the limit.
+    fn cost_below(&self, limit: Option<Cost>, words: &[Point], own: Option<usize>) -> Option<Cost> {
         let mut cost = Cost::default();
         for &point in words {
+            if limit.is_some_and(|limit| cost >= limit) {
+                return None;
+            }
             let here = square(point);
             let taken = around(here).filter_map(|square| self.taken.get(&square)).flatten();
             let near = |taken: &&Point| length(taken.x - point.x, taken.y - point.y) < NEAR;
@@ -130,7 +152,7 @@ impl Labels {
             cost.arrows +=
                 others.filter(|&&way| self.ways[way].distance(point) < HEIGHT / 2.0).count();
         }
-        cost
+        limit.is_none_or(|limit| cost < limit).then_some(cost)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A diagram whose elements name what they show, for a page that links them with other views.
 
-use super::{Drawing, Picture, scene::End, words::Words};
+use super::{Drawing, Picture, scene::End};
 use crate::{Event, Header};
 
 /// A diagram and the positions in it.
@@ -13,6 +13,8 @@ pub(crate) struct Linked {
     pub(crate) columns: Vec<(u64, f64)>,
     /// The keys of the messages.
     pub(crate) arrows: Vec<Link>,
+    /// The kinds of messages, in the order of their colours.
+    pub(crate) kinds: Vec<String>,
 }
 
 /// A message of a diagram.
@@ -36,11 +38,10 @@ impl Link {
 pub(crate) fn linked(header: &Header, events: &[Event]) -> Linked {
     let events = &events[..events.len().min(super::MOST_EVENTS)];
     let drawing = Drawing { width: f64::INFINITY, ..Drawing::default() };
-    let Picture { svg, sheet, .. } = Picture::new(header, events, &drawing);
-    let Some((scene, layout)) = sheet.rows.first() else {
-        return Linked { svg, columns: Vec::new(), arrows: Vec::new() };
+    let Picture { svg, sheet, words, .. } = Picture::new(header, events, &drawing);
+    let (Some((scene, layout)), Some(words)) = (sheet.rows.first(), words.first()) else {
+        return Linked { svg, columns: Vec::new(), arrows: Vec::new(), kinds: Vec::new() };
     };
-    let words = Words::new(scene, layout);
     let arrows: Vec<_> = scene
         .arrows
         .iter()
@@ -63,7 +64,7 @@ pub(crate) fn linked(header: &Header, events: &[Event]) -> Linked {
     let svg = tagged(&svg, &["<path class=\"message "], &keys);
     let svg = tagged(&svg, &["<text class=\"label "], &labelled);
     let svg = tagged(&svg, &["<circle class=\"event\" ", "<circle class=\"request\" "], &marks);
-    Linked { svg, columns: layout.columns().collect(), arrows }
+    Linked { svg, columns: layout.columns().collect(), arrows, kinds: scene.kinds.clone() }
 }
 
 /// The picture with an attribute in each of the elements that begin so, in their order. The legend

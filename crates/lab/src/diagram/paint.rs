@@ -16,24 +16,24 @@ use crate::{
     svg::{escape, put},
 };
 
-/// Draws everything; `left_out` events are not in the scene.
+/// Draws everything, each row with its words; `left_out` events are not in the scene.
 pub(super) fn paint(
     header: &Header,
     scene: &Scene,
     sheet: &Sheet,
+    words: &[Words],
     drawing: &Drawing,
     left_out: usize,
 ) -> String {
     let rows = || sheet.rows.iter();
-    let words: Vec<_> = rows().map(|(scene, layout)| Words::new(scene, layout)).collect();
-    let legend = legend::lines(header, scene, &words, sheet);
+    let legend = legend::lines(header, scene, words, sheet);
     let mut out = String::new();
     let below = sheet.legend + LINE * legend.len() as f64;
     let inset = drawing.structure.as_ref().map(|structure| Inset::new(header, structure));
     let height = below + inset.as_ref().map_or(0.0, |inset| inset.size().1);
     open(&mut out, header, sheet, drawing.scale, height);
     title(&mut out, header, sheet, drawing, left_out);
-    for ((scene, layout), words) in rows().zip(&words) {
+    for ((scene, layout), words) in rows().zip(words) {
         Painter { layout, out: &mut out }.row(header, scene, words);
     }
     write_legend(&mut out, sheet.legend, &legend);

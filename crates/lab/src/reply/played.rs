@@ -99,6 +99,8 @@ pub struct Diagram {
     pub columns: Vec<(u64, f64)>,
     /// The messages in the picture.
     pub arrows: Vec<Arrow>,
+    /// The kinds of messages in the order of their colours.
+    pub kinds: Vec<String>,
 }
 
 /// A message in the picture.
@@ -172,7 +174,8 @@ pub(super) fn draw(header: &Header, events: &[Event]) -> Diagram {
         sent: link.sent,
         end: link.end,
     });
-    Diagram { arrows: arrows.collect(), svg: linked.svg, columns: linked.columns }
+    let (svg, columns, kinds) = (linked.svg, linked.columns, linked.kinds);
+    Diagram { arrows: arrows.collect(), svg, columns, kinds }
 }
 
 fn structure(script: &Script, player: &dyn Player) -> Structure {

@@ -126,7 +126,7 @@ impl MutexVisitor for Build<'_> {
         let start = self.system.start(|setup| setup.start::<M>())?;
         let header = self.header(&start);
         let flags = self.system.flags.as_deref();
-        if let Some(daemon) = Daemon::of(M::ABOUT, start.settings()) {
+        if let Some(daemon) = Daemon::of(start.about(), start.settings()) {
             let mut ring = Ring::at_start(&start);
             if let Some(flags) = flags {
                 ring = ring.with_flags(flags)?;
@@ -138,7 +138,7 @@ impl MutexVisitor for Build<'_> {
         }
         if let Some(repair) = self.system.repair {
             let plan = self.system.plan::<M>(repair)?;
-            let links = self.system.links.unwrap_or(plan.links::<M>());
+            let links = self.system.links.unwrap_or(plan.links());
             return Ok(Box::new(RepairCluster::<M>::with_links(plan, links, header)));
         }
         Ok(Box::new(Cluster::<M>::new(start, self.system.links(), header)))

@@ -92,7 +92,7 @@ impl System {
         &self,
         build: impl Fn(&Setup) -> Result<Start, StartError>,
     ) -> Result<Setup, StartError> {
-        let mut setup = self.setup.clone();
+        let mut setup = self.setup.clone().of(&self.algorithm);
         setup.nodes = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
         if build(&setup)?.processes() != setup.nodes {
             // A dedicated coordinator is among the names, but does not contend.

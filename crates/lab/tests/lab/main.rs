@@ -1,5 +1,6 @@
 //! All integration tests of the crate in one binary, which is linked once.
 
+mod any_mutex;
 mod any_script;
 mod language;
 mod pictures;

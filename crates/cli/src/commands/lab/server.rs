@@ -56,7 +56,7 @@ async fn file(method: axum::http::Method, uri: Uri) -> Response {
         return refused(StatusCode::METHOD_NOT_ALLOWED, "use GET for files, POST for /query");
     }
     match assets::find(uri.path()) {
-        Some(asset) => (guard::headers(asset.kind), asset.bytes).into_response(),
+        Some((kind, bytes)) => (guard::headers(kind), bytes).into_response(),
         None => refused(StatusCode::NOT_FOUND, "not found: the page is at /"),
     }
 }
