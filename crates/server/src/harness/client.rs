@@ -157,7 +157,8 @@ impl Harness {
         self.clients[client].command = Command::None;
         self.note(format!("client {client} releases"));
         if self.session_of(client, request).is_some() {
-            let next = session_of(&mut self.clients[client].session).release();
+            let now = self.now;
+            let next = session_of(&mut self.clients[client].session).release(now);
             self.client_continues(client, next);
         }
     }
