@@ -179,6 +179,12 @@ pub enum ConfigProblem {
     /// An address has no port.
     #[error("invalid address `{0}`: use HOST:PORT")]
     Address(String),
+    /// The other members cannot connect to port 0.
+    #[error("invalid address `{0}`: the other members need a port, 1 to 65535")]
+    NoPort(String),
+    /// The cluster has no name.
+    #[error("the name of the cluster is empty")]
+    NoClusterName,
     /// The address for monitors is invalid.
     #[error("invalid metrics_listen `{0}`: use PORT, which is on loopback, or ADDRESS:PORT")]
     MetricsListen(String),
@@ -309,6 +315,9 @@ impl Config {
         if self.members.is_empty() {
             return Err((Part::Members, ConfigProblem::NoMembers));
         }
+        if self.cluster.is_empty() {
+            return Err((Part::Node, ConfigProblem::NoClusterName));
+        }
         for (index, member) in self.members.iter().enumerate() {
             let earlier = &self.members[..index];
             if earlier.iter().any(|other| other.name == member.name) {
@@ -317,6 +326,10 @@ impl Config {
             }
             if self.members.len() > 1 && earlier.iter().any(|one| one.address == member.address) {
                 let problem = ConfigProblem::SameAddress(member.address.clone());
+                return Err((Part::Member(index), problem));
+            }
+            if self.members.len() > 1 && member.address.ends_with(":0") {
+                let problem = ConfigProblem::NoPort(member.address.clone());
                 return Err((Part::Member(index), problem));
             }
         }

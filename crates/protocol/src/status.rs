@@ -121,15 +121,12 @@ impl Protocol {
             locks: 0,
             held: 0,
             waiting: 0,
-            counts: Counts::default(),
+            counts: self.table().counts(),
         };
         for (_, entry) in self.table().iter() {
             status.locks += 1;
             status.held += usize::from(entry.holder.is_some());
             status.waiting += entry.waiting.len();
-            status.counts.entries += entry.counts.entries;
-            status.counts.messages += entry.counts.messages;
-            status.counts.lazy += entry.counts.lazy;
         }
         status
     }

@@ -74,6 +74,14 @@ pub struct Counts {
     pub lazy: u64,
 }
 
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.entries += other.entries;
+        self.messages += other.messages;
+        self.lazy += other.lazy;
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
     pub(crate) ticket: Ticket,
@@ -162,6 +170,8 @@ pub(crate) struct Table {
     free: Vec<u32>,
     /// Never iterated: its order is random.
     by_name: HashMap<Name, LockId>,
+    /// The counters of the entries that were dropped: a node's sums never fall.
+    dropped: Counts,
 }
 
 impl Table {
@@ -220,7 +230,15 @@ impl Table {
         if let Some(entry) = slot.take_if(|entry| entry.is_empty()) {
             self.by_name.remove(&entry.name);
             self.free.push(lock.0);
+            self.dropped.add(entry.counts);
         }
+    }
+
+    /// The counters of all names since the node started.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = self.dropped;
+        self.slots.iter().flatten().for_each(|entry| counts.add(entry.counts));
+        counts
     }
 
     /// The lock's entry.

@@ -4,7 +4,7 @@ use std::{fmt::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use mutua_node::{CONFIG_KEYS, Config, ConfigKey, Identity, KeyDefault};
+use mutua_node::{CONFIG_KEYS, Config, ConfigKey, Identity, KeyDefault, StartError};
 use mutua_tls::date;
 use serde::Serialize;
 
@@ -99,13 +99,30 @@ fn check(file: &std::path::Path) -> Result<()> {
             format!("TLS, certificate valid until {}", date(identity.certificate().until))
         }
         None if config.insecure => "no TLS, insecure".to_owned(),
-        None => "no TLS, loopback only".to_owned(),
+        None => {
+            must_be_loopback(&config)?;
+            "no TLS, loopback only".to_owned()
+        }
     };
     println!("{} is valid", file.display());
     println!("node {} of cluster {}, {security}", config.node, config.cluster);
     println!("data directory {}", config.data.display());
     print!("{}", members(&config));
     Ok(())
+}
+
+/// Refuses what the node would refuse at its start, as far as it shows in the file.
+fn must_be_loopback(config: &Config) -> Result<()> {
+    let own = config.members.iter().find(|member| member.name == config.node);
+    let own = own.filter(|_| config.members.len() > 1).map(|member| member.address.clone());
+    let Some(address) = config.listen.clone().or(own) else { return Ok(()) };
+    match address.parse::<std::net::SocketAddr>() {
+        Ok(found) if !found.ip().is_loopback() => {
+            Err(Coded(CONFIG, StartError::NotLoopback { address }.to_string()).into())
+        }
+        // A host name is resolved when the node starts.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 fn member(text: &str) -> Result<(String, String), String> {
@@ -252,6 +269,28 @@ mod tests {
         let error = new("shop", "a", "/d", false, &members(&["a=10.0.0.1"])).expect_err("no port");
         assert_eq!(error.to_string(), "invalid address `10.0.0.1`: use HOST:PORT");
         member("10.0.0.1:7001").expect_err("no name");
+        let error = new("", "a", "/d", false, &all).expect_err("no name").to_string();
+        assert_eq!(error, "the name of the cluster is empty");
+        let open = members(&["a=127.0.0.1:0", "b=127.0.0.1:7001"]);
+        let error = new("shop", "a", "/d", true, &open).expect_err("no port").to_string();
+        assert!(error.contains("the other members need a port"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_its_node_would_refuse_is_not_valid() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("a.toml");
+        let with = |address: &str| {
+            let text = format!(
+                "cluster = \"c\"\nnode = \"a\"\n[[members]]\nname = \"a\"\naddress = \"{address}:1\"\n\
+                 [[members]]\nname = \"b\"\naddress = \"{address}:2\"\n"
+            );
+            std::fs::write(&file, text).expect("written");
+            check(&file)
+        };
+        with("127.0.0.1").expect("valid");
+        let error = with("10.9.9.1").expect_err("without TLS").to_string();
+        assert!(error.contains("configure [tls]"), "{error}");
     }
 
     #[test]

@@ -40,7 +40,8 @@ pub(crate) struct Arguments {
 /// The node that a command is for.
 #[derive(Args, Debug)]
 pub(crate) struct Which {
-    /// Endpoint of the node, unix:PATH, HOST:PORT or https://HOST:PORT [default: see Node below].
+    /// Endpoint of the node, unix:PATH, HOST:PORT or https://HOST:PORT [default: MUTUA_SOCKET, else
+    /// the configured node of this host, else this user's].
     #[arg(long, value_name = "ENDPOINT", conflicts_with_all = ["config", "data", "socket"])]
     endpoint: Option<String>,
 

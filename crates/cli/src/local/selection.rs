@@ -18,8 +18,8 @@ use crate::exit::{self, Coded, usage};
 #[derive(Debug, Args)]
 pub(crate) struct Selection {
     /// Connect to this endpoint, unix:PATH, HOST:PORT or, with the certificates that MUTUA_CA,
-    /// MUTUA_CERT and MUTUA_KEY name, https://HOST:PORT; `mutua lock` accepts an etcd too [default:
-    /// see Node below].
+    /// MUTUA_CERT and MUTUA_KEY name, https://HOST:PORT [default: MUTUA_SOCKET, else the configured
+    /// node of this host, else this user's].
     #[arg(long, value_name = "ENDPOINT")]
     endpoint: Option<String>,
     /// Require a node of this cluster, as MUTUA_CLUSTER does: exit code 78 otherwise.

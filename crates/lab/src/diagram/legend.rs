@@ -69,7 +69,7 @@ fn entries(header: &Header, scene: &Scene, words: &[Words], sheet: &Sheet) -> Ve
         (
             scene.has_views,
             format!("<text {} x=\"-2\">v.n</text>", look("mark")),
-            "clock and fencing token: count n in view v, as one number v * 2^40 + n",
+            "clock and fencing token: count n in epoch v, as one number v * 2^40 + n",
         ),
         (
             shortened,

@@ -81,6 +81,8 @@ pub(super) struct Layered {
     later: Time,
     /// The members of the view that was decided last, as it was logged.
     pub(super) logged: Vec<Member>,
+    /// Whether this process is in that view.
+    pub(super) logged_with_me: bool,
     /// Locks that clients of lost nodes have reclaimed at this node, until the next view begins.
     pub(super) claims: BTreeMap<Vec<u8>, Claim>,
 }
@@ -105,6 +107,7 @@ impl Layered {
             wake: Moment::NEVER,
             report_due: false,
             logged: Vec::new(),
+            logged_with_me: false,
             later: Time::ZERO,
             claims: BTreeMap::new(),
         }))

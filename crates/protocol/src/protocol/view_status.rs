@@ -65,11 +65,14 @@ impl Protocol {
         }
     }
 
-    /// Logs the view that was decided last: a warning if it is without a member of the one before.
+    /// Logs the view that was decided last: a warning if it is without a member of the one before,
+    /// unless this process was not in that: a node that starts reads what was decided long ago.
     pub(super) fn log_decision(&mut self) {
         let Some(layered) = &mut self.layered else { return };
         let Some(view) = layered.layer.state().last() else { return };
         let (number, members) = (view.number, layered.members(view));
+        let with_me = view.members.contains(&layered.layer.me());
+        let was_with_me = std::mem::replace(&mut layered.logged_with_me, with_me);
         let before = std::mem::replace(&mut layered.logged, members.clone());
         let lost: Vec<_> = before.into_iter().filter(|one| !members.contains(one)).collect();
         let names = |members: &[Member]| {
@@ -78,7 +81,10 @@ impl Protocol {
         };
         let (level, without) = match lost.as_slice() {
             [] => (Level::Info, String::new()),
-            lost => (Level::Warning, format!(" without {}", names(lost))),
+            lost => {
+                let level = if was_with_me { Level::Warning } else { Level::Info };
+                (level, format!(" without {}", names(lost)))
+            }
         };
         let text = format!("view {number} is decided{without}: {}", names(&members));
         self.log(level, text);

@@ -89,7 +89,7 @@ hand-over one, finding the token about log N, and the state of a process does no
 const OTHERS: &str = "
 Other tools serve better in some situations: flock(1), where all processes run on one machine;
 PostgreSQL's advisory locks, where they use one database anyway and its failure stops them anyway;
-etcd, where it runs already, or where locks must outlive the crash of any minority of machines.
+etcd, where it runs already, or where holds must outlive a power cut of all machines at once.
 ";
 
 /// The situation in a sentence.

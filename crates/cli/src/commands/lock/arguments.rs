@@ -54,6 +54,8 @@ action of --on-lost applies to this user's processes that have the descriptor. I
 process is killed or stopped, they run on and the lease expires. A nested lock of the same name in \
 the script is not detected and waits forever.
 
+With --endpoint the server may also be an etcd of version 3.
+
 The time of -w includes finding the node. A configured node that does not run, or an --endpoint \
 that does not answer, is retried: without -w for 10s. If no node has answered by then, the exit \
 code is 69. With -n a node has one second to answer, not counting the start of this user's node.
