@@ -225,3 +225,30 @@ fn a_cluster_without_a_majority_grants_nothing_and_names_the_missing_members() {
     assert!(printed.contains("x acquired"), "{printed}");
     assert_eq!(nodes.waiter.wait().expect("ended").code(), Some(0));
 }
+
+#[test]
+fn a_node_that_starts_again_does_not_warn_of_what_was_lost_long_ago() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start_many(&scene, 3);
+    let grants_before = |cluster: &Cluster| {
+        let shown = scene.command(&["status", "--json", "--endpoint", &cluster.endpoint(0)]);
+        let shown: Value =
+            serde_json::from_slice(&{ shown }.output().expect("run").stdout).expect("JSON");
+        (shown["view"].as_u64(), shown["grants"].as_u64())
+    };
+    let endpoint = cluster.endpoint(0);
+    let locked = scene.lock(&["--endpoint", &endpoint, "x"], &["true"]).status();
+    assert!(locked.expect("run").success());
+    let (view, _) = grants_before(&cluster);
+    cluster.kill(2);
+    wait_for("the next view", || grants_before(&cluster).0 > view);
+    let (_, grants) = grants_before(&cluster);
+    assert!(grants >= Some(1), "a counter does not fall with the names that are dropped");
+    cluster.run(2);
+    wait_for("the node to be back", || cluster.is_granting(&scene, 2));
+    let logged = |index: usize| {
+        let log = cluster.file(index).with_extension("log");
+        std::fs::read_to_string(log).expect("a log").matches("is decided without c").count()
+    };
+    assert_eq!((logged(0), logged(2)), (1, 0), "the others warn, and it was not there");
+}
