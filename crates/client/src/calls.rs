@@ -31,7 +31,7 @@ pub enum CallError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The server refused the call, or the connection broke during it.
-    #[error("{}", .0.message())]
+    #[error("{}", describe(.0))]
     Failed(Box<Status>),
     /// The server did not reply in time. It may still act on the call.
     #[error("no reply within {0:?}")]
@@ -45,6 +45,21 @@ impl From<Status> for CallError {
     fn from(status: Status) -> Self {
         Self::Failed(Box::new(status))
     }
+}
+
+/// What a failed call says to a person: the server's own text, or why the connection broke.
+pub fn describe(status: &Status) -> String {
+    let Some(mut cause) = std::error::Error::source(status) else {
+        return status.message().to_owned();
+    };
+    // The library's own words name its parts, not the cause.
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    format!(
+        "the connection broke ({cause}): the node has ended, or it serves TLS and the endpoint is \
+         not https://, or it refuses the certificate, which its log says"
+    )
 }
 
 /// A server, as it reports itself.

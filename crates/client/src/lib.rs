@@ -50,8 +50,8 @@ pub mod testing;
 
 pub use address::{ConnectError, PathTooLong, fits, normal};
 pub use calls::{
-    About, CallError, about, change_member, change_rules, close_session, invite, rules, status,
-    status_of_all, stop,
+    About, CallError, about, change_member, change_rules, close_session, describe, invite, rules,
+    status, status_of_all, stop,
 };
 pub use client::{
     AcquireError, Client, Election, Guard, Holder, Leader, Leadership, Lock, Lost, Observer,

@@ -155,7 +155,7 @@ pub(crate) fn failed(status: Status) -> anyhow::Error {
         tonic::Code::Unimplemented => {
             exit::unavailable("the server is not a mutua node and does not support this command")
         }
-        _ => exit::unavailable(status.message()),
+        _ => exit::unavailable(mutua_client::describe(&status)),
     }
 }
 

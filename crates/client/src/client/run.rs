@@ -117,7 +117,7 @@ impl Driver {
         let attaching = client.attach(UnboundedReceiverStream::new(requests));
         let mut replies = match self.wait_for(attaching).await {
             Ok(Ok(replies)) => replies.into_inner(),
-            Ok(Err(status)) => return self.broken(status.message()),
+            Ok(Err(status)) => return self.broken(&crate::describe(&status)),
             Err(next) => return next,
         };
         let receive = async {
@@ -125,7 +125,7 @@ impl Driver {
                 let next = match replies.message().await {
                     Ok(Some(reply)) => self.received(reply),
                     Ok(None) => Some(self.broken("the node closed the connection")),
-                    Err(status) => Some(self.broken(status.message())),
+                    Err(status) => Some(self.broken(&crate::describe(&status))),
                 };
                 if let Some(next) = next {
                     return next;

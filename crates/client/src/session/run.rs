@@ -83,7 +83,7 @@ impl Driver {
         let attaching = client.attach(UnboundedReceiverStream::new(requests));
         let mut replies = match self.wait_for(attaching).await {
             Ok(Ok(replies)) => replies.into_inner(),
-            Ok(Err(status)) => return self.session.broken(now(), status.message().to_owned()),
+            Ok(Err(status)) => return self.session.broken(now(), crate::describe(&status)),
             Err(next) => return next,
         };
         loop {
@@ -96,7 +96,7 @@ impl Driver {
                     }
                 }
                 Ok(Ok(None)) => "the node closed the connection".to_owned(),
-                Ok(Err(status)) => status.message().to_owned(),
+                Ok(Err(status)) => crate::describe(&status),
                 Err(next) => return next,
             };
             return self.session.broken(now(), why);

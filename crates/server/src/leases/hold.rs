@@ -191,8 +191,12 @@ impl LeaseTable {
         let name = Name::clone(name);
         let lock = self.locks.get_mut(&name)?;
         let holder = lock.holder.as_mut()?;
-        if token.is_some_and(|token| token != holder.fencing_token) || !holder.is_valid() {
+        if token.is_some_and(|token| token != holder.fencing_token) {
             return None;
+        }
+        if let Some(until) = holder.broken {
+            // Broken before: the holder has not released it yet.
+            return Some(until.since(now));
         }
         let (session, fencing_token) = (holder.session, holder.fencing_token);
         let until = self.sessions.get(&session).map_or(now, |session| session.valid_until);

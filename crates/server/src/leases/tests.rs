@@ -376,6 +376,8 @@ fn a_broken_lock_is_granted_when_the_lease_would_have_expired_even_if_it_is_rene
     scene.leases.renew(scene.now, one);
     scene.leases.renew(scene.now, two);
     assert_eq!(scene.token_of(next), None);
+    let again = scene.leases.break_grant(scene.now, b"x", None, "still stuck".to_owned());
+    assert_eq!(again, Some(Duration::from_secs(1)), "it is broken already");
     scene.pass(1);
     assert!(scene.token_of(next).is_some());
     assert_eq!(scene.leases.break_grant(scene.now, b"y", None, String::new()), None);
