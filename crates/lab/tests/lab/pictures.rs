@@ -160,6 +160,7 @@ fn names_are_escaped() {
         algorithm: "<b>".to_owned(),
         settings: Values::default(),
         processes: vec!["<script>\"&'".to_owned(), "\u{7}".to_owned()],
+        sections: 1,
         unit: Unit::Step,
         title: String::new(),
     };
