@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_negative_difference_is_shown_in_its_unit() {
-        assert_eq!((show(-131_615.86), show(131_615.86)), ("-131.616us".into(), "131.616us".into()));
+        assert_eq!(show(-131_615.86), "-131.616us");
         assert_eq!(show(-2e6), "-2ms");
     }
 

@@ -335,11 +335,11 @@ impl<M: Mutex> Simulation<M> {
         }
         node.client.received += u64::from(world.measures.open);
         world.checks.select(world.links.section(to));
-        world.checks.receives(world.process(to), slot);
+        world.checks.receives(world.links.process(to), slot);
         let arrival =
             world.recorder.as_ref().map(|recorder| recorder.arrival(slot, from, &parcel.message));
         let fence =
-            node.process.receive(world.process(from), sent, parcel.message, &mut self.outbox);
+            node.process.receive(world.links.process(from), sent, parcel.message, &mut self.outbox);
         if let Some(arrival) = arrival {
             self.record_handled(to, || arrival);
         }
@@ -380,7 +380,7 @@ impl<M: Mutex> Simulation<M> {
         }
         self.world.measures.event([self.world.now, 2 << 32 | u64::from(who.0), 0, 0]);
         self.world.checks.select(self.world.links.section(who));
-        self.world.exits(self.world.process(who), &mut node.client);
+        self.world.exits(self.world.links.process(who), &mut node.client);
         node.process.release(&mut self.outbox);
         self.record_handled(who, || What::Exit);
         let before = self.world.measures.messages;
@@ -471,7 +471,7 @@ impl<M: Mutex> Simulation<M> {
         let world = &mut self.world;
         world.checks.select(world.links.section(who));
         if M::DRAWS_TICKET && process.machine().has_ticket() {
-            world.checks.draws(world.process(who));
+            world.checks.draws(world.links.process(who));
         }
         let first = self.sections.first_of(who);
         if first == 0 {

@@ -235,7 +235,7 @@ impl<M: Message> World<M> {
 
     fn enters(&mut self, step: Step, client: &mut Client) {
         let fence = step.fence.expect("an entry has a fencing token");
-        let process = self.process(step.who);
+        let process = self.links.process(step.who);
         let place = self.place(process);
         self.record(step, || What::Enter { fencing_token: fence.number() });
         self.checks.enters(place, fence);
@@ -401,7 +401,7 @@ impl<M: Message> World<M> {
         let mut sections: BTreeMap<u32, Vec<(NodeId, u64)>> = BTreeMap::new();
         for (instance, since) in waiting {
             let section = sections.entry(self.links.section(instance)).or_default();
-            section.push((self.process(instance), since));
+            section.push((self.links.process(instance), since));
         }
         for (section, waiting) in sections {
             self.checks.select(section);
@@ -573,11 +573,6 @@ impl<M: Message> World<M> {
     /// Whether no event is to come but those of the application.
     pub(crate) fn has_only_app_events(&self) -> bool {
         self.wheel.len() == self.app_messages.as_ref().map_or(0, |messages| messages.waiting)
-    }
-
-    /// The process of an instance of the algorithm: there is one for each critical section.
-    pub(crate) fn process(&self, instance: NodeId) -> NodeId {
-        self.links.process(instance)
     }
 
     fn place(&self, node: NodeId) -> Place {

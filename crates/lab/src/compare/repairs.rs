@@ -50,7 +50,7 @@ pub type RepairRow = Measured<RepairCell, RepairFigures>;
 /// The latency of messages and the hold time.
 const LATENCY: u64 = 1_000_000;
 /// When the process crashes: after a message has visited all processes twice. Before the first
-/// round ends, the process before the gap of a ring may have passed nothing that it could pass again.
+/// round ends, the process before the gap of a ring may have passed nothing to pass again.
 const CRASH_AFTER_ROUNDS: u64 = 2;
 /// Reports come so long after the crash.
 const DETECTION: u64 = 5 * LATENCY;
