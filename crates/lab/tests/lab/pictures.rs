@@ -202,6 +202,7 @@ fn a_long_trace_is_cut_and_says_so() {
         algorithm: "long".to_owned(),
         settings: Values::default(),
         processes: (0..20).map(|number| format!("P{number}")).collect(),
+        sections: 1,
         unit: Unit::Nanoseconds,
         title: String::new(),
     };
