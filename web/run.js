@@ -76,7 +76,7 @@ export class Run {
 
 	structures() {
 		const chosen = this.algorithms?.find((one) => one.name === byId("run-algorithm").value);
-		const kinds = { tree: ["binary", "line", "star"], quorums: ["grid", "plane", "majority", "tree"] };
+		const kinds = { tree: ["binary", "line", "star"], quorums: ["grid", "filled-grid", "plane", "majority", "tree"] };
 		const kind = chosen?.structure === "tree" || chosen?.structure === "quorums" ? chosen.structure : "";
 		const select = byId("run-structure");
 		select.dataset.kind = kind;

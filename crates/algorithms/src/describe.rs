@@ -35,8 +35,9 @@ impl Value {
         Self::List(items.into_iter().map(Into::into).collect())
     }
 
-    /// The same value with other ids of processes: a view numbers its members by their position.
-    pub(crate) fn with_ids(self, id: &dyn Fn(NodeId) -> NodeId) -> Self {
+    /// The same value with other ids of processes: a view numbers its members by their position,
+    /// and a system of several critical sections its instances.
+    pub fn with_ids(self, id: &dyn Fn(NodeId) -> NodeId) -> Self {
         match self {
             Self::Node(node) => Self::Node(id(node)),
             Self::Stamp(stamp) => Self::Stamp(Stamp::new(stamp.time, id(stamp.node))),

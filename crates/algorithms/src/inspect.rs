@@ -13,6 +13,12 @@ use crate::{Fields, Mutex, NodeId, Outbox, Renaming, Stamp, Start, Time};
 /// All state is in one value, so that the same type runs between real machines, in the simulator
 /// and in the model checker.
 pub trait Inspect: Clone + Debug + Eq + Hash + Send + Sync + Sized + 'static {
+    /// Whether a request gets its place in the order by drawing a ticket, after it has reached
+    /// every process; bypasses are counted from the ticket then.
+    fn draws_ticket(_start: &Start) -> bool {
+        false
+    }
+
     /// The phase of the local client.
     fn phase(&self) -> Phase;
 
@@ -27,6 +33,11 @@ pub trait Inspect: Clone + Debug + Eq + Hash + Send + Sync + Sized + 'static {
     /// The processes whose message the local client waits for, as far as this process knows; empty
     /// unless it is requesting.
     fn waits_for(&self) -> Vec<NodeId>;
+
+    /// Whether the local client's request has its ticket, where it draws one.
+    fn has_ticket(&self) -> bool {
+        true
+    }
 
     /// The state under the paper's names.
     fn variables(&self) -> Fields;

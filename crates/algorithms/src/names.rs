@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
         let refused = "grids".parse::<QuorumKind>().unwrap_err().to_string();
-        let known = "known: grid, plane, majority, tree";
+        let known = "known: grid, filled-grid, plane, majority, tree";
         assert_eq!(refused, format!("unknown kind of quorums `grids`; {known}"));
         for shape in ["", "kary:", "kary:0", "kary:-1", "kary:x", "Line", "edges"] {
             let refused = shape.parse::<Topology>().unwrap_err().to_string();

@@ -37,11 +37,15 @@ pub enum QuorumKind {
     Majority,
     /// Paths in a binary tree.
     Tree,
+    /// Row and column in a square that is filled up with formal members, whose votes real processes
+    /// cast.
+    FilledGrid,
 }
 
 impl QuorumKind {
     /// Every kind.
-    pub const ALL: &'static [Self] = &[Self::Grid, Self::Plane, Self::Majority, Self::Tree];
+    pub const ALL: &'static [Self] =
+        &[Self::Grid, Self::FilledGrid, Self::Plane, Self::Majority, Self::Tree];
 
     /// The kind's name, as it is written everywhere.
     pub fn name(self) -> &'static str {
@@ -50,6 +54,7 @@ impl QuorumKind {
             Self::Plane => "plane",
             Self::Majority => "majority",
             Self::Tree => "tree",
+            Self::FilledGrid => "filled-grid",
         }
     }
 }
@@ -72,7 +77,7 @@ impl Quorums {
             return Err(StartError::new("quorums of 0 processes; give at least 1"));
         }
         let size = match kind {
-            QuorumKind::Grid => grid::size(nodes),
+            QuorumKind::Grid | QuorumKind::FilledGrid => grid::size(nodes),
             QuorumKind::Plane => plane::size(nodes)?,
             QuorumKind::Majority => majority::size(nodes),
             QuorumKind::Tree => tree::size(nodes)?,
@@ -80,11 +85,16 @@ impl Quorums {
         refuse_giants(nodes, size)?;
         let mut of: Vec<Vec<NodeId>> = match kind {
             QuorumKind::Grid => all(nodes, |me| grid::quorum(me, nodes)),
+            QuorumKind::FilledGrid => all(nodes, |me| grid::filled(me, nodes)),
             QuorumKind::Plane => plane::quorums(size - 1),
             QuorumKind::Majority => all(nodes, |me| majority::quorum(me, nodes)),
             QuorumKind::Tree => all(nodes, |me| tree::quorum(me, nodes)),
         };
-        of.iter_mut().for_each(|quorum| quorum.sort_unstable());
+        for quorum in &mut of {
+            quorum.sort_unstable();
+            // A process may cast the vote of a formal member beside its own.
+            quorum.dedup();
+        }
         Ok(Self { of })
     }
 

@@ -45,6 +45,8 @@ impl Event {
 pub(crate) struct Look {
     /// It has requested and waits; in an election, it is undecided.
     pub(crate) waiting: bool,
+    /// Its request has its place in the order, as far as that takes a ticket.
+    pub(crate) ticket: bool,
     /// It is in the critical section.
     pub(crate) in_cs: bool,
     /// It has crashed.
@@ -231,6 +233,7 @@ impl<M: Mutex> Actor for Client<M> {
         let phase = self.process.machine().phase();
         Look {
             waiting: phase == Phase::Requesting && !self.down,
+            ticket: self.process.machine().has_ticket(),
             in_cs: phase == Phase::InCs,
             down: self.down,
             ..Look::default()

@@ -3,12 +3,15 @@
 mod invariants;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use std::borrow::Cow;
 
 pub(crate) use invariants::Names;
 
 use mutua_algorithms::{About, Claim, Kind, NodeId, registry, self_stabilizing::Settling};
+
+use together::Together;
 
 use crate::{
     catalogue::Seen,
@@ -149,7 +152,8 @@ pub fn check(task: &Task, host: &mut dyn Host) -> Result<Report, CheckError> {
         return Ok(report);
     }
     let make = |build| Model::new(&task.name, &task.system, build);
-    let checker = Checker { task, about, make: &make, host, report: Report::default() };
+    let report = Report::default();
+    let checker = Checker { task, about, make: &make, host, report, spent: 0.0 };
     checker.check()
 }
 
@@ -215,6 +219,8 @@ struct Checker<'a> {
     make: &'a dyn Fn(Build) -> Result<Model, CheckError>,
     host: &'a mut dyn Host,
     report: Report,
+    /// The time of a search that decided nothing, to be counted with the next one.
+    spent: f64,
 }
 
 impl Checker<'_> {
@@ -222,11 +228,20 @@ impl Checker<'_> {
         let wanted = properties(self.task, self.about);
         let needs_ghost = |claim: &Claim| WITH_GHOST.iter().any(|(other, _)| other == claim);
         let plain: Vec<_> = wanted.iter().copied().filter(|claim| !needs_ghost(claim)).collect();
-        if !plain.is_empty() || !self.task.invariants.is_empty() {
+        let together = match self.go_together(&plain, &wanted) {
+            true => self.check_together(&plain)?,
+            false => Together::Apart,
+        };
+        let is_left = !plain.is_empty() || !self.task.invariants.is_empty();
+        if is_left && together != Together::Holds {
             self.check_group(Ghost::None, &plain)?;
         }
         for (claim, ghost) in WITH_GHOST.into_iter().filter(|(claim, _)| wanted.contains(claim)) {
-            if self.gives_up() {
+            if claim == Claim::Fencing && together == Together::Holds {
+                continue;
+            }
+            let is_limited = claim == Claim::Fencing && together == Together::Limited;
+            if is_limited || self.gives_up() {
                 self.leave_open(claim);
             } else {
                 self.check_group(ghost, &[claim])?;
@@ -266,7 +281,7 @@ impl Checker<'_> {
             properties = claims.iter().fold(0, |all, &claim| all | bit(claim));
         }
         let wanted = Wanted { properties, first: self.task.first };
-        let (model, mut reached) = self.search_reduced(build, wanted)?;
+        let (model, mut reached) = self.search_reduced(build, wanted, ghost == Ghost::None)?;
         reached.stopped = reached.stopped.or(delays.map(Stop::Delays));
         self.refuse_unjudged(reached.unjudged.as_ref())?;
         self.record_search(&model, claims, &reached);
@@ -283,11 +298,13 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Searches with what is merged and left out, and if that does not decide, with less.
+    /// Searches with what is merged and left out, and if that does not decide, with less. Whether a
+    /// process waits for ever depends on `names`.
     fn search_reduced(
         &mut self,
         build: Build,
         wanted: Wanted,
+        names: bool,
     ) -> Result<(Model, Reached), CheckError> {
         let model = self.build(build)?;
         let reached = search(&model, wanted, &self.task.limits, self.host);
@@ -302,7 +319,7 @@ impl Checker<'_> {
         let partial_order = build.partial_order && !goes_round && reached.cut == 0;
         // A process that waits for ever in a cycle must keep its name there; no property with a
         // ghost is about that.
-        let symmetry = build.symmetry && (!goes_round || build.ghost != Ghost::None);
+        let symmetry = build.symmetry && !(goes_round && names);
         let enough =
             (!model.partial_order || partial_order) && (model.symmetries.is_empty() || symmetry);
         if enough {
@@ -371,7 +388,7 @@ impl Checker<'_> {
             states: reached.states(),
             steps: reached.steps,
             depth,
-            seconds: reached.seconds,
+            seconds: reached.seconds + std::mem::take(&mut self.spent),
             bytes: reached.bytes(),
             stopped: reached.stopped,
             covered: (at_limit && !model.partial_order).then_some(depth),

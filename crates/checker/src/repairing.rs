@@ -153,6 +153,7 @@ impl<M: Mutex> Actor for Repairing<M> {
         Look {
             // A repair that never ends keeps every later request waiting.
             waiting: process.phase() == Phase::Requesting || view.is_none(),
+            ticket: true,
             in_cs: process.phase() == Phase::InCs,
             changes,
             view,

@@ -328,12 +328,14 @@ impl<'a> Stepper<'a> {
         }
     }
 
-    /// Counts the entry of `node` against all whose request has reached every process.
+    /// Counts the entry of `node` against all whose request has reached every process, and has a
+    /// ticket where requests draw one.
     fn count_bypass(&mut self, next: &mut [u32], node: usize) -> Properties {
         let processes = self.model.processes;
         let mut violated = 0;
         for other in (0..processes).filter(|&other| other != node) {
-            if !self.look(LocalId(next[other])).waiting
+            let look = self.look(LocalId(next[other]));
+            if !(look.waiting && look.ticket)
                 || self.is_spreading(OutboxId(next[processes + other]))
             {
                 continue;

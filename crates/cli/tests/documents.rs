@@ -1,8 +1,8 @@
 //! The documents are true: their commands run and print what is written below them, their Rust is
 //! a piece of an example that is compiled, and the links and files that they name exist.
 //!
-//! In `README.md` and `docs/tutorial.md` every fenced block is either `console`, which this test
-//! runs, or `sh`, which is listed in [`NOT_RUN`] with the reason. In a `console` block a line that
+//! In the documents of [`RUN`] every fenced block is either `console`, which this test runs, or
+//! `sh`, which is listed in [`NOT_RUN`] with the reason. In a `console` block a line that
 //! starts with `$ ` is a command (`> ` continues it), and what follows is its expected output. A
 //! line `...` stands for any lines, `[..]` for any text within a line. Numbers that differ from run
 //! to run (pids, view numbers, fencing tokens, times) and the host's name match any other.
@@ -22,7 +22,7 @@ use std::{
 };
 
 /// The documents whose commands are run.
-const RUN: [&str; 2] = ["README.md", "docs/tutorial.md"];
+const RUN: [&str; 3] = ["README.md", "docs/tutorial.md", "docs/repairs.md"];
 
 /// The `sh` blocks of these documents: a line of each, and why it cannot run in a test.
 const NOT_RUN: [(&str, &str, &str); 3] = [

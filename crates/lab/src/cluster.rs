@@ -15,6 +15,9 @@ use crate::{Event, Header, Message, Refusal, Unit, What, Which, network::Transit
 /// Every step that is taken is one number further in the trace. A step that cannot be taken changes
 /// nothing, and its error gives the reason. Mutual exclusion, ordering, bounded bypass and fencing
 /// are judged at every entry; all violations but those of bounded bypass are in the trace too.
+///
+/// With several critical sections there is an instance of every process for each of them, numbered
+/// section by section; messages of one never reach another, and each section is judged by itself.
 #[derive(Clone, Debug)]
 pub struct Cluster<M: Mutex> {
     start: Start,
@@ -22,8 +25,9 @@ pub struct Cluster<M: Mutex> {
     down: NodeSet,
     stage: Stage<Parcel<M::Message>>,
     ordering: Ordering,
-    bypass: Bypass,
-    fencing: Fencing,
+    /// One for each critical section.
+    bypass: Vec<Bypass>,
+    fencing: Vec<Fencing>,
     /// The slot of the next message for the judges: none is used twice.
     next_slot: usize,
     entries: Vec<NodeId>,
@@ -63,13 +67,20 @@ struct Parcel<M> {
 }
 
 impl<M: Mutex> Cluster<M> {
-    /// A system at its start; the header names its processes.
+    /// A system at its start; the header names its processes, and says how many critical sections
+    /// there are.
     pub fn new(start: Start, links: Links, header: Header) -> Self {
-        let processes: Vec<Process<M>> = start.all().map(|me| Process::new(me, &start)).collect();
+        let sections = header.sections.max(1) as usize;
+        let process = |_| start.all().map(|me| Process::new(me, &start));
+        let processes: Vec<Process<M>> = (0..sections).flat_map(process).collect();
         let mut cluster = Self {
             ordering: Ordering::new(processes.len()),
-            bypass: Bypass::new(processes.len()),
-            fencing: Fencing::default(),
+            bypass: vec![
+                Bypass::new(start.processes() as usize)
+                    .with_tickets(M::draws_ticket(&start));
+                sections
+            ],
+            fencing: vec![Fencing::default(); sections],
             next_slot: 0,
             processes,
             down: NodeSet::new(),
@@ -104,10 +115,11 @@ impl<M: Mutex> Cluster<M> {
 
     fn begin(&mut self) {
         let mut out = Outbox::new();
-        for who in self.start.all() {
+        for who in self.all() {
+            let in_cs = self.start.is_in_cs(self.local(who));
             let process = &mut self.processes[who.index()];
             process.begin(&mut out);
-            let (in_cs, time) = (self.start.is_in_cs(who), process.time().number());
+            let time = process.time().number();
             let state = process.machine().variables();
             self.stage.recorder.begin(who, in_cs, Some(time), state);
             self.carry_out(who, &mut out);
@@ -119,13 +131,14 @@ impl<M: Mutex> Cluster<M> {
     /// A client requests the critical section.
     pub fn request(&mut self, who: NodeId) -> Result<(), Refusal> {
         self.must_be(who, Phase::Idle, "requests")?;
-        if who.0 >= self.start.contenders() {
+        let (local, section) = (self.local(who), self.section(who));
+        if local.0 >= self.start.contenders() {
             return Err(Refusal::new(format!("{} only coordinates", self.name(who))));
         }
         self.ordering.request(who);
-        self.bypass.request(who);
+        self.bypass[section].request(local);
         self.handle(who, What::Request, |process, out| process.request(out));
-        self.bypass.requested(who);
+        self.bypass[section].requested(local);
         Ok(())
     }
 
@@ -144,6 +157,10 @@ impl<M: Mutex> Cluster<M> {
         self.must_be_up(from)?;
         if from == to {
             return Err(Refusal::new(format!("{} sends to itself", self.name(from))));
+        }
+        if self.section(from) != self.section(to) {
+            let (from, to) = (self.name(from), self.name(to));
+            return Err(Refusal::new(format!("{from} and {to} are of different sections")));
         }
         let id = self.stage.recorder.next_id();
         let sent = self.processes[from.index()].time();
@@ -179,10 +196,11 @@ impl<M: Mutex> Cluster<M> {
     /// its clock. Messages in flight stay.
     pub fn replace_all(&mut self, start: Start) {
         self.start = start;
-        for who in self.start.all() {
+        for who in self.all() {
+            let local = self.local(who);
             let process = &mut self.processes[who.index()];
             let time = process.time();
-            *process = Process::new(who, &self.start);
+            *process = Process::new(local, &self.start);
             process.raise_time(time);
             self.stage.recorder.forget(who);
         }
@@ -231,25 +249,32 @@ impl<M: Mutex> Cluster<M> {
         Ok(())
     }
 
-    /// A process crashes. Messages in flight to it stay there until they are delivered, and so
-    /// lost, or until the process restarts.
+    /// A process crashes, in all critical sections. Messages in flight to it stay there until they
+    /// are delivered, and so lost, or until the process restarts.
     pub fn crash(&mut self, who: NodeId) -> Result<(), Refusal> {
         self.must_be_up(who)?;
-        self.down.insert(who);
-        self.ordering.crash(who);
-        self.bypass.crash(who);
-        self.stage.recorder.happened(who, What::Crash, None);
+        let local = self.local(who);
+        for (who, section) in self.instances(local) {
+            self.down.insert(who);
+            self.ordering.crash(who);
+            self.bypass[section].crash(local);
+            self.stage.recorder.happened(who, What::Crash, None);
+        }
         Ok(())
     }
 
     /// A crashed process is replaced by a new one, as at the start.
     pub fn restart(&mut self, who: NodeId) -> Result<(), Refusal> {
-        if !self.down.remove(who) {
+        if self.is_up(who) {
             return Err(Refusal::new(format!("{} restarts, but is up", self.name(who))));
         }
-        self.stage.recorder.forget(who);
-        self.processes[who.index()] = Process::new(who, &self.start);
-        self.handle(who, What::Restart, |_, _| None);
+        let local = self.local(who);
+        for (who, _) in self.instances(local) {
+            self.down.remove(who);
+            self.stage.recorder.forget(who);
+            self.processes[who.index()] = Process::new(local, &self.start);
+            self.handle(who, What::Restart, |_, _| None);
+        }
         Ok(())
     }
 
@@ -324,18 +349,51 @@ impl<M: Mutex> Cluster<M> {
         self.stage.in_flight()
     }
 
-    /// Whether a process waits, none is in the critical section, and nothing is in flight that
+    /// Whether in a critical section a process waits, none is in it, and nothing is in flight that
     /// could change it.
     pub fn is_deadlocked(&self) -> bool {
-        let nothing_arrives = self.in_flight().all(|(_, to, _)| !self.is_up(to));
-        !self.waiting().is_empty() && self.in_cs().is_empty() && nothing_arrives
+        (0..self.fencing.len()).any(|section| {
+            let is_here = |who: &NodeId| self.section(*who) == section;
+            let nothing_arrives =
+                self.in_flight().all(|(_, to, _)| !is_here(&to) || !self.is_up(to));
+            self.waiting().iter().any(is_here)
+                && !self.in_cs().iter().any(is_here)
+                && nothing_arrives
+        })
+    }
+
+    /// All processes; with several critical sections, all their instances.
+    fn all(&self) -> impl Iterator<Item = NodeId> + use<M> {
+        (0..self.processes.len()).map(NodeId::from)
+    }
+
+    /// The id of a process in its critical section.
+    fn local(&self, who: NodeId) -> NodeId {
+        NodeId(who.0 % self.start.processes())
+    }
+
+    /// The critical section of a process.
+    fn section(&self, who: NodeId) -> usize {
+        (who.0 / self.start.processes()) as usize
+    }
+
+    /// The process that is known under this id in the section of `beside`.
+    pub(crate) fn instance(&self, beside: NodeId, local: NodeId) -> NodeId {
+        NodeId(beside.0 - self.local(beside).0 + local.0)
+    }
+
+    /// The instances of a process, each with its critical section.
+    fn instances(&self, local: NodeId) -> impl Iterator<Item = (NodeId, usize)> + use<M> {
+        let (sections, processes) = (self.fencing.len(), self.start.processes() as usize);
+        (0..sections)
+            .map(move |section| (NodeId::from(section * processes + local.index()), section))
     }
 
     fn in_phase(&self, phase: Phase) -> Vec<NodeId> {
         let is_in = |&who: &NodeId| {
             self.is_up(who) && self.processes[who.index()].machine().phase() == phase
         };
-        self.start.all().filter(is_in).collect()
+        self.all().filter(is_in).collect()
     }
 
     fn name(&self, who: NodeId) -> String {
@@ -367,15 +425,17 @@ impl<M: Mutex> Cluster<M> {
         let Transit { from, to, shown, payload, .. } = transit;
         let Parcel { message, sent, slot } = payload;
         self.ordering.receive(to, slot);
-        self.bypass.receive(slot);
+        let section = self.section(to);
+        self.bypass[section].receive(slot);
+        let sender = self.local(from);
         match message {
             Some(message) => {
                 let what = What::Receive { from, message: shown };
-                self.handle(to, what, |it, out| it.receive(from, sent, message, out));
+                self.handle(to, what, |it, out| it.receive(sender, sent, message, out));
             }
             None => {
                 let what = What::Observed { from, id: shown.id };
-                self.handle(to, what, |process, out| process.observe(from, sent, out));
+                self.handle(to, what, |process, out| process.observe(sender, sent, out));
             }
         }
     }
@@ -390,10 +450,15 @@ impl<M: Mutex> Cluster<M> {
         let mut out = Outbox::new();
         let process = &mut self.processes[who.index()];
         handler(process, &mut out);
+        let has_ticket = M::draws_ticket(&self.start) && process.machine().has_ticket();
         let clock = process.time().number();
         let keeps = self.stage.recorder.keeps();
         let state = if keeps { process.machine().variables() } else { Fields::new() };
         self.stage.recorder.handled(who, what, Some(clock), state);
+        if has_ticket {
+            let (local, section) = (self.local(who), self.section(who));
+            self.bypass[section].draw(local);
+        }
         self.carry_out(who, &mut out);
     }
 
@@ -402,21 +467,24 @@ impl<M: Mutex> Cluster<M> {
         let clock = Some(time.number());
         out.drain(|effect| match effect {
             Effect::Send { to, message, lazy } => {
-                let shown = self.stage.shown(&message);
+                let to = self.instance(who, to);
+                let shown = self.stage.shown(who, &message);
                 let what = What::Send { to, message: shown.clone(), lazy };
                 self.stage.recorder.did(who, what, clock);
                 self.post(who, to, shown, message, lazy);
             }
             Effect::Multicast { to, message } => {
-                let shown = self.stage.shown(&message);
-                let what = What::Multicast { to: to.to_vec(), message: shown.clone() };
+                let to: Vec<_> = to.iter().map(|&to| self.instance(who, to)).collect();
+                let shown = self.stage.shown(who, &message);
+                let what = What::Multicast { to: to.clone(), message: shown.clone() };
                 self.stage.recorder.did(who, what, clock);
-                for &to in to {
+                for to in to {
                     self.post(who, to, shown.clone(), message.clone(), false);
                 }
             }
             Effect::Enter => self.enter(who, FencingToken(time)),
             Effect::Nonsense { from, why } => {
+                let from = self.instance(who, from);
                 self.nonsense.push(Nonsense { who, from, why });
                 self.stage.recorder.did(who, What::Nonsense { from, why: why.into() }, clock);
             }
@@ -434,7 +502,8 @@ impl<M: Mutex> Cluster<M> {
         let slot = self.next_slot;
         self.next_slot += 1;
         self.ordering.send(from, slot);
-        self.bypass.send(from, slot);
+        let (local, section) = (self.local(from), self.section(from));
+        self.bypass[section].send(local, slot);
         slot
     }
 
@@ -442,9 +511,11 @@ impl<M: Mutex> Cluster<M> {
         let clock = Some(fence.number());
         self.entries.push(who);
         self.stage.recorder.did(who, What::Enter { fencing_token: fence.number() }, clock);
-        let others: Vec<_> = self.in_cs().into_iter().filter(|&other| other != who).collect();
+        let section = self.section(who);
+        let is_other = |other: &NodeId| *other != who && self.section(*other) == section;
+        let others: Vec<_> = self.in_cs().into_iter().filter(is_other).collect();
         let names: Vec<_> = others.iter().map(|&other| self.name(other)).collect();
-        let not_above = self.fencing.enter(fence).is_some();
+        let not_above = self.fencing[section].enter(fence).is_some();
         if !others.is_empty() {
             let are = if others.len() == 1 { "is" } else { "are" };
             let names = names.join(", ");
@@ -464,8 +535,10 @@ impl<M: Mutex> Cluster<M> {
                 format!("{name}, which requested before, still waits"),
             );
         }
-        if let Some(bypassed) = self.bypass.enter(who) {
-            let why = format!("it bypasses {} for the second time", self.name(bypassed));
+        let local = self.local(who);
+        if let Some(bypassed) = self.bypass[section].enter(local) {
+            let bypassed = self.name(self.instance(who, bypassed));
+            let why = format!("it bypasses {bypassed} for the second time");
             self.violated(who, Claim::BoundedBypass, why);
         }
     }

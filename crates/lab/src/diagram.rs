@@ -6,6 +6,7 @@
 //! are as wide as their labels need, and long waits are shortened and marked.
 
 mod axis;
+mod bundle;
 mod cut;
 mod inset;
 mod labels;

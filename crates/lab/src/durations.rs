@@ -93,7 +93,8 @@ fn log_normal(text: &str, rest: &str) -> Result<Distribution, DurationError> {
 
 /// A duration in the unit that gives the shortest number.
 pub fn show(nanoseconds: f64) -> String {
-    let (unit, factor) = match nanoseconds {
+    // A difference of two durations can be negative.
+    let (unit, factor) = match nanoseconds.abs() {
         n if n >= 1e9 => ("s", 1e9),
         n if n >= 1e6 => ("ms", 1e6),
         n if n >= 1e3 => ("us", 1e3),
@@ -117,6 +118,12 @@ pub fn show_distribution(distribution: &Distribution) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_negative_difference_is_shown_in_its_unit() {
+        assert_eq!(show(-131_615.86), "-131.616us");
+        assert_eq!(show(-2e6), "-2ms");
+    }
 
     #[test]
     fn durations_are_read_in_every_unit() {

@@ -260,7 +260,7 @@ impl<E: Election> ElectionCluster<E> {
     fn carry_out(&mut self, who: NodeId, out: &mut ElectionOutbox<E::Message>) {
         out.drain(|effect| match effect {
             ElectionEffect::Send { to, message } => {
-                let shown = self.stage.shown(&message);
+                let shown = self.stage.shown(who, &message);
                 self.stage.recorder.did(
                     who,
                     What::Send { to, message: shown.clone(), lazy: false },
@@ -269,7 +269,7 @@ impl<E: Election> ElectionCluster<E> {
                 self.stage.send(Transit { from: who, to, shown, lazy: false, payload: message });
             }
             ElectionEffect::Multicast { to, message } => {
-                let shown = self.stage.shown(&message);
+                let shown = self.stage.shown(who, &message);
                 let what = What::Multicast { to: to.to_vec(), message: shown.clone() };
                 self.stage.recorder.did(who, what, None);
                 for &to in to {

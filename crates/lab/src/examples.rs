@@ -103,6 +103,7 @@ examples![
     "ricart-agrawala/plain-replies",
     "ricart-agrawala/stamped-replies",
     "ricart-agrawala/taken-out",
+    "ricart-agrawala/two-sections",
     "carvalho-roucairol/late-request",
     "carvalho-roucairol/again",
     "suzuki-kasami/scan-first",

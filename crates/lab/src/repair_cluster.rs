@@ -262,14 +262,14 @@ impl<M: Mutex> RepairCluster<M> {
         let clock = Some(sent.number());
         out.drain(|effect| match effect {
             Effect::Send { to, message, lazy } => {
-                let shown = self.stage.shown(&message);
+                let shown = self.stage.shown(who, &message);
                 let what = What::Send { to, message: shown.clone(), lazy };
                 self.stage.recorder.did(who, what, clock);
                 let payload = Parcel { message, sent };
                 self.stage.send(Transit { from: who, to, shown, lazy, payload });
             }
             Effect::Multicast { to, message } => {
-                let shown = self.stage.shown(&message);
+                let shown = self.stage.shown(who, &message);
                 let what = What::Multicast { to: to.to_vec(), message: shown.clone() };
                 self.stage.recorder.did(who, what, clock);
                 for &to in to {

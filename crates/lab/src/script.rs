@@ -112,7 +112,8 @@ impl Script {
 
     /// One line as in a file.
     pub fn line_text(&self, line: &Line) -> String {
-        let names = names::Names(&self.system.processes);
+        let names = self.system.names_of_all();
+        let names = names::Names(&names);
         match &line.item {
             Item::Comment(words) => format!("# {words}"),
             Item::Command(command) => command.text(names),

@@ -39,13 +39,17 @@ impl<P: Clone> Stage<P> {
         in_flight.map(|transit| (transit.from, transit.to, &transit.payload))
     }
 
-    /// A message as the trace shows it, with its number.
-    pub(crate) fn shown(&mut self, message: &impl mutua_algorithms::Message) -> Message {
+    /// A message of `from` as the trace shows it, with its number.
+    pub(crate) fn shown(
+        &mut self,
+        from: NodeId,
+        message: &impl mutua_algorithms::Message,
+    ) -> Message {
         let id = self.recorder.next_id();
         if !self.recorder.keeps() {
             return Message { id, kind: message.kind().into(), fields: Values::default() };
         }
-        Message::new(id, message, self.recorder.header())
+        Message::new(id, message, from, self.recorder.header())
     }
 
     pub(crate) fn send(&mut self, transit: Transit<P>) {

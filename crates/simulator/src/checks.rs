@@ -43,14 +43,12 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct Checks {
     seed: u64,
-    /// How many processes are in the critical section.
-    pub(crate) in_cs: u32,
-    /// How many processes are waiting.
-    pub(crate) waiting: u32,
-    last_entered: Option<NodeId>,
-    fencing: Fencing,
-    pub(crate) ordering: Option<Ordering>,
-    pub(crate) bypass: Option<Bypass>,
+    /// The critical section that the present event is about.
+    pub(crate) here: Section,
+    /// All sections by their numbers, where there are several; that of the present one is in
+    /// [`here`](Self::here), and its place has an empty one meanwhile.
+    all: Vec<Section>,
+    number: u32,
     /// The properties of which a violation counts.
     judged: Vec<Claim>,
     /// Violations of judged properties.
@@ -59,6 +57,30 @@ pub(crate) struct Checks {
     pub(crate) unclaimed: Findings,
     /// Requests granted before a request that happened before them.
     pub(crate) overtakings: u64,
+}
+
+/// What is known of one critical section.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Section {
+    /// How many processes are in the critical section.
+    pub(crate) in_cs: u32,
+    /// How many processes are waiting.
+    pub(crate) waiting: u32,
+    /// How many entries there were, and of those the measured ones.
+    pub(crate) entries: u64,
+    pub(crate) measured: u64,
+    /// The time of the last exit while others waited, until the next entry.
+    pub(crate) exited_at: Option<u64>,
+    last_entered: Option<NodeId>,
+    fencing: Fencing,
+    pub(crate) ordering: Option<Ordering>,
+    pub(crate) bypass: Option<Bypass>,
+}
+
+impl Section {
+    pub(crate) fn new(ordering: Option<Ordering>, bypass: Option<Bypass>) -> Self {
+        Self { ordering, bypass, ..Self::default() }
+    }
 }
 
 /// Violations found in a run.
@@ -91,20 +113,17 @@ impl Findings {
 }
 
 impl Checks {
-    pub(crate) fn new(
-        seed: u64,
-        judged: Vec<Claim>,
-        ordering: Option<Ordering>,
-        bypass: Option<Bypass>,
-    ) -> Self {
+    pub(crate) fn new(seed: u64, judged: Vec<Claim>, section: Section, sections: u32) -> Self {
+        let mut all = Vec::new();
+        if sections > 1 {
+            all = vec![section.clone(); sections as usize];
+            all[0] = Section::default();
+        }
         Self {
             seed,
-            in_cs: 0,
-            waiting: 0,
-            last_entered: None,
-            fencing: Fencing::default(),
-            ordering,
-            bypass,
+            here: section,
+            all,
+            number: 0,
             judged,
             violations: Findings::default(),
             unclaimed: Findings::default(),
@@ -112,80 +131,117 @@ impl Checks {
         }
     }
 
+    /// The next event is about the critical section of this number.
+    pub(crate) fn select(&mut self, number: u32) {
+        if number != self.number {
+            std::mem::swap(&mut self.here, &mut self.all[self.number as usize]);
+            std::mem::swap(&mut self.here, &mut self.all[number as usize]);
+            self.number = number;
+        }
+    }
+
+    /// Whether a process waits for one of the critical sections.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.here.waiting > 0 || self.all.iter().any(|section| section.waiting > 0)
+    }
+
+    /// Whether a process is in one of the critical sections.
+    pub(crate) fn is_held(&self) -> bool {
+        self.here.in_cs > 0 || self.all.iter().any(|section| section.in_cs > 0)
+    }
+
+    /// The measured entries of each critical section, if there are several.
+    pub(crate) fn measured(&self) -> Vec<u64> {
+        let mut measured: Vec<_> = self.all.iter().map(|section| section.measured).collect();
+        if let Some(here) = measured.get_mut(self.number as usize) {
+            *here = self.here.measured;
+        }
+        measured
+    }
+
     pub(crate) fn requests(&mut self, node: NodeId) {
-        self.waiting += 1;
-        if let Some(ordering) = &mut self.ordering {
+        self.here.waiting += 1;
+        if let Some(ordering) = &mut self.here.ordering {
             ordering.request(node);
         }
-        if let Some(bypass) = &mut self.bypass {
+        if let Some(bypass) = &mut self.here.bypass {
             bypass.request(node);
         }
     }
 
     /// Everything that a process sends to request is in transit.
     pub(crate) fn has_requested(&mut self, node: NodeId) {
-        if let Some(bypass) = &mut self.bypass {
+        if let Some(bypass) = &mut self.here.bypass {
             bypass.requested(node);
+        }
+    }
+
+    /// The request of this process has its ticket.
+    pub(crate) fn draws(&mut self, node: NodeId) {
+        if let Some(bypass) = &mut self.here.bypass {
+            bypass.draw(node);
         }
     }
 
     /// A message of this process is put into a slot of the wheel.
     pub(crate) fn sends(&mut self, from: NodeId, slot: usize) {
-        if let Some(ordering) = &mut self.ordering {
+        if let Some(ordering) = &mut self.here.ordering {
             ordering.send(from, slot);
         }
-        if let Some(bypass) = &mut self.bypass {
+        if let Some(bypass) = &mut self.here.bypass {
             bypass.send(from, slot);
         }
     }
 
     /// The message of this slot arrives.
     pub(crate) fn receives(&mut self, to: NodeId, slot: usize) {
-        if let Some(ordering) = &mut self.ordering {
+        if let Some(ordering) = &mut self.here.ordering {
             ordering.receive(to, slot);
         }
-        if let Some(bypass) = &mut self.bypass {
+        if let Some(bypass) = &mut self.here.bypass {
             bypass.receive(slot);
         }
     }
 
     /// A message of this process is dropped.
     pub(crate) fn drops(&mut self, from: NodeId) {
-        if let Some(bypass) = &mut self.bypass {
+        if let Some(bypass) = &mut self.here.bypass {
             bypass.lose(from);
         }
     }
 
     pub(crate) fn enters(&mut self, place: Place, fence: FencingToken) {
         let node = place.node;
-        self.waiting -= 1;
-        self.in_cs += 1;
-        if self.in_cs > 1 {
-            let other = self.last_entered.map_or_else(String::new, |other| format!("{other} and "));
-            let count = self.in_cs;
+        self.here.waiting -= 1;
+        self.here.in_cs += 1;
+        self.here.entries += 1;
+        if self.here.in_cs > 1 {
+            let other =
+                self.here.last_entered.map_or_else(String::new, |other| format!("{other} and "));
+            let count = self.here.in_cs;
             let what = format!("{count} in the critical section: {other}{node}");
             self.violation(Claim::MutualExclusion, place, what);
         }
-        self.last_entered = Some(node);
-        if let Some(last) = self.fencing.enter(fence) {
+        self.here.last_entered = Some(node);
+        if let Some(last) = self.here.fencing.enter(fence) {
             let what = format!("fencing token {fence} after {last}");
             self.violation(Claim::Fencing, place, what);
         }
-        if let Some(overtaken) = self.ordering.as_mut().and_then(|order| order.enter(node)) {
+        if let Some(overtaken) = self.here.ordering.as_mut().and_then(|order| order.enter(node)) {
             self.overtakings += 1;
             let what = format!("{node} enters before {overtaken}, whose request happened before");
             self.violation(Claim::Ordering, place, what);
         }
-        if let Some(passed) = self.bypass.as_mut().and_then(|bypass| bypass.enter(node)) {
+        if let Some(passed) = self.here.bypass.as_mut().and_then(|bypass| bypass.enter(node)) {
             let what = format!("{node} enters twice before {passed}, whose request has arrived");
             self.violation(Claim::BoundedBypass, place, what);
         }
     }
 
     pub(crate) fn exits(&mut self) {
-        self.in_cs -= 1;
-        if self.in_cs == 0 {
-            self.last_entered = None;
+        self.here.in_cs -= 1;
+        if self.here.in_cs == 0 {
+            self.here.last_entered = None;
         }
     }
 
@@ -193,13 +249,13 @@ impl Checks {
     pub(crate) fn crashes(&mut self, node: NodeId, client: &Client) {
         match client.phase {
             mutua_algorithms::Phase::Idle => {}
-            mutua_algorithms::Phase::Requesting => self.waiting -= 1,
+            mutua_algorithms::Phase::Requesting => self.here.waiting -= 1,
             mutua_algorithms::Phase::InCs => self.exits(),
         }
-        if let Some(ordering) = &mut self.ordering {
+        if let Some(ordering) = &mut self.here.ordering {
             ordering.crash(node);
         }
-        if let Some(bypass) = &mut self.bypass {
+        if let Some(bypass) = &mut self.here.bypass {
             bypass.crash(node);
         }
     }
@@ -207,6 +263,10 @@ impl Checks {
     pub(crate) fn violation(&mut self, property: Claim, place: Place, what: String) {
         let Place { at, event, node } = place;
         let (seed, node) = (self.seed, node.0);
+        let what = match self.all.as_slice() {
+            [] => what,
+            _ => format!("{what}, section {}", self.number),
+        };
         let violation = Violation { property, seed, at, event, node, what };
         let is_judged = self.judged.contains(&property);
         if is_judged { &mut self.violations } else { &mut self.unclaimed }.add(violation);

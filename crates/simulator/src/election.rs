@@ -139,7 +139,7 @@ impl<E: Election> ElectionRun<E> {
             around: Around {
                 now: 0,
                 wheel: Wheel::new(),
-                links: Links::new(plan.network.clone(), start.processes(), plan.seed),
+                links: Links::new(plan.network.clone(), start.processes(), 1, plan.seed),
                 measures: Measures::new(),
                 recorder: recorder(&start),
                 transmission: plan.transmission.unwrap_or(plan.network.latency_bound()),

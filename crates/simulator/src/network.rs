@@ -206,6 +206,9 @@ pub(crate) struct Links {
     /// A lazy message leaves after its pace, and messages sent meanwhile overtake it, unless the
     /// algorithm needs FIFO links.
     order_matters: bool,
+    /// How many processes there are. With several critical sections each process has an instance
+    /// of the algorithm for each of them; those of one section come after each other.
+    processes: u32,
 }
 
 /// The arrivals of a message.
@@ -217,7 +220,9 @@ pub(crate) enum Fate {
 }
 
 impl Links {
-    pub(crate) fn new(mut network: Network, processes: u32, seed: u64) -> Self {
+    /// The links between so many processes, with links of their own for each critical section: a
+    /// message of one section never delays one of another.
+    pub(crate) fn new(mut network: Network, processes: u32, sections: u32, seed: u64) -> Self {
         if !network.fifo {
             network.latency = spread(network.latency);
         }
@@ -234,10 +239,27 @@ impl Links {
             network.loss == 0.0 && network.duplication == 0.0 && network.partitions.is_empty();
         Self {
             plain: constant.filter(|_| reliable && network.pace == 0),
-            last: vec![BTreeMap::new(); if careful { processes as usize } else { 0 }],
+            last: vec![BTreeMap::new(); if careful { (processes * sections) as usize } else { 0 }],
             random: Random::new(seed, 1),
             network,
             order_matters: true,
+            processes,
+        }
+    }
+
+    /// The process of an instance.
+    pub(crate) fn process(&self, instance: NodeId) -> NodeId {
+        match instance.0 < self.processes {
+            true => instance,
+            false => NodeId(instance.0 % self.processes),
+        }
+    }
+
+    /// The critical section of an instance.
+    pub(crate) fn section(&self, instance: NodeId) -> u32 {
+        match instance.0 < self.processes {
+            true => 0,
+            false => instance.0 / self.processes,
         }
     }
 
@@ -250,7 +272,9 @@ impl Links {
     pub(crate) fn are_apart(&self, from: NodeId, to: NodeId) -> bool {
         match &self.network.latency {
             Latency::Everywhere(_) => false,
-            Latency::Regions(regions) => regions.of(from) != regions.of(to),
+            Latency::Regions(regions) => {
+                regions.of(self.process(from)) != regions.of(self.process(to))
+            }
         }
     }
 
@@ -274,9 +298,10 @@ impl Links {
     }
 
     fn arrival(&mut self, now: u64, from: NodeId, to: NodeId, lazy: bool) -> u64 {
+        let (here, there) = (self.process(from), self.process(to));
         let latency = match &self.network.latency {
             Latency::Everywhere(latency) => latency,
-            Latency::Regions(regions) => regions.between(from, to),
+            Latency::Regions(regions) => regions.between(here, there),
         };
         let pace = if lazy { self.network.pace } else { 0 };
         let mut arrival = now + pace + latency.sample(&mut self.random);
@@ -292,6 +317,7 @@ impl Links {
     }
 
     fn is_cut(&self, now: u64, from: NodeId, to: NodeId) -> bool {
+        let (from, to) = (self.process(from), self.process(to));
         self.network.partitions.iter().any(|partition| {
             (partition.from..partition.until).contains(&now)
                 && partition.group.contains(from) != partition.group.contains(to)
@@ -324,7 +350,7 @@ mod tests {
     const MEAN: u64 = 1_000_000;
 
     fn arrivals(network: &Network) -> Vec<u64> {
-        let mut links = Links::new(network.clone(), 2, 5);
+        let mut links = Links::new(network.clone(), 2, 1, 5);
         let send = |number: u64| match links.send(number * 1000, NodeId(0), NodeId(1), false) {
             Fate::Dropped => 0,
             Fate::Once(at) | Fate::Twice(at, _) => at,
@@ -347,7 +373,7 @@ mod tests {
         let mut network = Network::new(Distribution::Constant(10));
         network.pace = 1000;
         for (needs, next) in [(Needs::Fifo, 1010), (Needs::Any, 11)] {
-            let mut links = Links::new(network.clone(), 2, 5).for_needs(needs);
+            let mut links = Links::new(network.clone(), 2, 1, 5).for_needs(needs);
             assert_eq!(links.send(0, NodeId(0), NodeId(1), true), Fate::Once(1010));
             assert_eq!(links.send(1, NodeId(0), NodeId(1), false), Fate::Once(next));
         }
@@ -368,7 +394,7 @@ mod tests {
         let mut network = Network::new(Distribution::Constant(10));
         let group = [NodeId(0)].into_iter().collect();
         network.partitions.push(Partition { from: 100, until: 200, group });
-        let mut links = Links::new(network, 3, 5);
+        let mut links = Links::new(network, 3, 1, 5);
         assert_eq!(links.send(99, NodeId(0), NodeId(1), false), Fate::Once(109));
         assert_eq!(links.send(100, NodeId(0), NodeId(1), false), Fate::Dropped);
         assert_eq!(links.send(100, NodeId(1), NodeId(2), false), Fate::Once(110));

@@ -126,7 +126,7 @@ impl Recorder {
 
     /// The arrival of the message in this slot.
     pub(crate) fn arrival<M: Message>(&self, slot: usize, from: NodeId, message: &M) -> What {
-        let message = mutua_trace::Message::new(self.carried[slot], message, &self.header);
+        let message = mutua_trace::Message::new(self.carried[slot], message, from, &self.header);
         What::Receive { from, message }
     }
 
@@ -144,7 +144,7 @@ impl Recorder {
         (from, to): (NodeId, NodeId),
         message: &M,
     ) {
-        let message = mutua_trace::Message::new(self.carried[slot], message, &self.header);
+        let message = mutua_trace::Message::new(self.carried[slot], message, from, &self.header);
         self.happens(at, from, What::Drop { to, message });
     }
 
@@ -169,10 +169,10 @@ impl Recorder {
     fn numbered<M: Message>(&mut self, from: NodeId, message: &M) -> mutua_trace::Message {
         let id = &mut self.last_id[from.index()];
         *id += 1;
-        mutua_trace::Message::new(*id, message, &self.header)
+        mutua_trace::Message::new(*id, message, from, &self.header)
     }
 
     fn last<M: Message>(&self, from: NodeId, message: &M) -> mutua_trace::Message {
-        mutua_trace::Message::new(self.last_id[from.index()], message, &self.header)
+        mutua_trace::Message::new(self.last_id[from.index()], message, from, &self.header)
     }
 }

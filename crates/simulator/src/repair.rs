@@ -143,10 +143,10 @@ impl<M: Mutex> Run<M> {
             return Err(StartError::new(fault));
         }
         let processes = start.processes() as usize;
-        let mut world = world(&plan.plan, &start, views.links(), start.about().claims);
+        let mut world = world(&plan.plan, &start, views.links(), start.about().claims, false);
         // A view change issues requests again, which these two do not know.
-        world.checks.ordering = None;
-        world.checks.bypass = None;
+        world.checks.here.ordering = None;
+        world.checks.here.bypass = None;
         let views = Shared::new(views);
         let node = |me| Node {
             process: Generic::new(me, &views),
@@ -179,7 +179,7 @@ impl<M: Mutex> Run<M> {
             self.perform(who);
         }
         if let Some(holder) = self.start.in_cs() {
-            self.world.checks.in_cs = 1;
+            self.world.checks.here.in_cs = 1;
             self.nodes[holder.index()].client.phase = Phase::InCs;
             let hold = self.world.clients.hold(holder);
             self.world.wheel.push(hold, Event::Exit { node: holder, incarnation: 0 });
@@ -227,7 +227,7 @@ impl<M: Mutex> Run<M> {
         }
         self.crash_the_chosen();
         self.world.after_event();
-        if self.world.checks.in_cs == 0 && self.world.checks.waiting > 0 {
+        if self.world.checks.here.in_cs == 0 && self.world.checks.here.waiting > 0 {
             self.world.idle_events += 1;
             if self.world.idle_events > self.patience && self.world.stage != Stage::Over {
                 self.end();
@@ -255,11 +255,12 @@ impl<M: Mutex> Run<M> {
 
     fn request(&mut self, who: NodeId, incarnation: u32) {
         let node = &mut self.nodes[who.index()];
-        match self.world.request_is_due(who, incarnation, &mut node.client) {
-            Due::Made => {}
+        match self.world.request_is_due(who, incarnation, &node.client) {
+            Due::Now => {}
             Due::PutOff => return,
             Due::Void => return self.keep_light(),
         }
+        self.world.make_request(who, who, &mut node.client);
         node.process.request(&mut self.outbox);
         self.record_handled(who, || What::Request);
         self.perform(who);
@@ -440,14 +441,15 @@ impl<M: Mutex> Run<M> {
             }
             repairs::Effect::Suspend => {
                 note(world, who, |_| "suspended".to_owned());
-                measured.suspended_at.get_or_insert(world.now);
+                measured.suspends(world.now, who);
             }
             repairs::Effect::StartView { view } => {
-                measured.starts(world.now, view, who, members);
+                let members: Vec<_> = process.changes().members().collect();
+                measured.starts(world.now, view, who, &members);
             }
             repairs::Effect::Resume { view } => {
                 note(world, who, |_| format!("view {view}"));
-                measured.resumes(world.now, view);
+                measured.resumes(world.now, view, who);
             }
             repairs::Effect::GoOn { without } => {
                 note(world, who, |header| format!("goes on without {}", header.name(without)));

@@ -62,6 +62,9 @@ pub struct Report {
     pub jain: f64,
     /// The most entries by others between a request and its own entry.
     pub max_bypass: u64,
+    /// The measured entries of each critical section, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sections: Vec<u64>,
     /// Messages of the application.
     pub app_messages: u64,
     /// Requests granted before a request that happened before them; none where ordering was not
@@ -169,7 +172,8 @@ impl Report {
             utilisation: measures.time_in_cs as f64 / 1e9 / positive(time),
             jain: jain(clients[active.start as usize..active.end as usize].iter()),
             max_bypass: measures.max_bypass,
-            overtakings: world.checks.ordering.as_ref().map(|_| world.checks.overtakings),
+            sections: world.checks.measured(),
+            overtakings: world.checks.here.ordering.as_ref().map(|_| world.checks.overtakings),
             nonsense: measures.nonsense,
             lost: measures.lost,
             app_messages: measures.app_messages,

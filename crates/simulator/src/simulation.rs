@@ -9,9 +9,10 @@ use mutua_trace::What;
 use crate::{
     Distribution, Load, Network, Recorder, Report, Workload,
     app_messages::{self, AppMessage, AppMessages},
-    checks::Checks,
+    checks::{Checks, Section},
     event::{Event, Parcel},
     network::Links,
+    sections::{self, Choice, Sections},
     workload::{Clients, VIRTUAL_TIME},
     world::{Client, Due, Length, Stage, Step, World},
 };
@@ -57,6 +58,8 @@ pub struct Plan {
     /// Properties whose violations count even if they are not claimed. Violations of other
     /// unclaimed properties are listed apart.
     pub judged: Vec<Claim>,
+    /// The critical sections.
+    pub sections: Sections,
 }
 
 impl Plan {
@@ -75,13 +78,14 @@ impl Plan {
             ordering: None,
             app_messages: None,
             judged: Vec::new(),
+            sections: Sections::ONE,
         }
     }
 
     /// The entries after which the system is in a steady state. Light load needs most, since
     /// dynamic trees start as a star.
     pub fn settling(&self) -> u64 {
-        let nodes = u64::from(self.setup.nodes);
+        let nodes = u64::from(self.setup.nodes) * u64::from(self.sections.count);
         match self.workload.load {
             Load::Light { .. } => 10 * nodes,
             Load::Saturated | Load::Think(_) | Load::Poisson { .. } | Load::Bursts { .. } => {
@@ -108,6 +112,8 @@ impl Plan {
         let fault = self.network.fault(start.processes());
         let fault = fault.or_else(|| self.app_messages.as_ref().and_then(app_messages::fault));
         let fault = fault.or_else(|| self.workload.fault(start.contenders()));
+        let several = fault.is_none() && self.sections.count != 1;
+        let fault = fault.or_else(|| several.then(|| self.sections.fault(self, start)).flatten());
         match fault.or_else(|| self.too_long(start.contenders())) {
             Some(fault) => Err(StartError::new(fault)),
             None => Ok(()),
@@ -138,9 +144,13 @@ const YEARS: u32 = 292;
 pub struct Simulation<M: Mutex> {
     plan: Plan,
     start: Start,
+    /// The processes; where there are several critical sections, those of each after each other.
     nodes: Vec<Node<M>>,
+    /// The critical section of each process's request.
+    sections: Choice,
     outbox: Outbox<M::Message>,
     world: World<M::Message>,
+    draws_ticket: bool,
     /// So many events without an entry while a process waits mean that no entry will come.
     patience: u64,
     /// Whether the virtual clock ended before the run.
@@ -169,10 +179,14 @@ impl<M: Mutex> Simulation<M> {
     ) -> Result<Self, StartError> {
         let start = plan.setup.start::<M>()?;
         plan.check(&start)?;
+        let sections = 0..plan.sections.count;
+        let draws_ticket = M::draws_ticket(&start);
         let mut simulation = Self {
-            nodes: start.all().map(|me| Node::new(me, &start)).collect(),
+            nodes: sections.flat_map(|_| start.all().map(|me| Node::new(me, &start))).collect(),
+            sections: Choice::new(plan.sections, start.processes(), plan.seed),
             outbox: Outbox::new(),
-            world: world(&plan, &start, start.about().links, start.about().claims),
+            world: world(&plan, &start, start.about().links, start.about().claims, draws_ticket),
+            draws_ticket,
             patience: patience(start.processes()),
             out_of_time: false,
             plan,
@@ -231,11 +245,16 @@ impl<M: Mutex> Simulation<M> {
     /// The measures so far.
     pub fn report(&self) -> Report {
         let clients: Vec<_> = self.nodes.iter().map(|node| &node.client).collect();
+        if self.plan.sections.count == 1 {
+            return Report::new(self.start.about().name, &self.plan, &self.world, &clients);
+        }
+        let merged = sections::merged(&clients, self.start.processes());
+        let clients: Vec<_> = merged.iter().collect();
         Report::new(self.start.about().name, &self.plan, &self.world, &clients)
     }
 
     fn begin(&mut self) {
-        for who in self.start.all() {
+        for who in (0..self.nodes.len()).map(NodeId::from) {
             let process = &mut self.nodes[who.index()].process;
             process.begin(&mut self.outbox);
             self.record_handled(who, || What::Start { in_cs: false });
@@ -254,7 +273,7 @@ impl<M: Mutex> Simulation<M> {
     }
 
     fn begin_in_cs(&mut self, holder: NodeId) {
-        self.world.checks.in_cs = 1;
+        self.world.checks.here.in_cs = 1;
         self.nodes[holder.index()].client.phase = Phase::InCs;
         let hold = self.world.clients.hold(holder);
         self.world.wheel.push(hold, Event::Exit { node: holder, incarnation: 0 });
@@ -294,10 +313,10 @@ impl<M: Mutex> Simulation<M> {
     /// ever; they can let a process enter (an algorithm may observe the clock on any message), so
     /// they count where no other event is to come.
     fn end_if_stuck(&mut self, of_application: bool) {
-        if self.world.checks.in_cs > 0 {
+        if self.world.checks.is_held() {
             return;
         }
-        let is_over = if self.world.checks.waiting == 0 {
+        let is_over = if !self.world.checks.is_waited_for() {
             of_application && self.world.has_only_app_events()
         } else {
             let counts = !of_application || self.world.has_only_app_events();
@@ -318,27 +337,34 @@ impl<M: Mutex> Simulation<M> {
             return world.cannot_deliver(slot, &parcel);
         }
         node.client.received += u64::from(world.measures.open);
-        world.checks.receives(to, slot);
+        world.checks.select(world.links.section(to));
+        world.checks.receives(world.links.process(to), slot);
         let arrival =
             world.recorder.as_ref().map(|recorder| recorder.arrival(slot, from, &parcel.message));
-        let fence = node.process.receive(from, sent, parcel.message, &mut self.outbox);
+        let fence =
+            node.process.receive(world.links.process(from), sent, parcel.message, &mut self.outbox);
         if let Some(arrival) = arrival {
             self.record_handled(to, || arrival);
         }
         self.perform(to, fence);
     }
 
-    fn request(&mut self, who: NodeId, incarnation: u32) {
-        let node = &mut self.nodes[who.index()];
-        match self.world.request_is_due(who, incarnation, &mut node.client) {
-            Due::Made => {}
+    /// A process requests one of the critical sections, or the only one.
+    fn request(&mut self, process: NodeId, incarnation: u32) {
+        let last = &self.nodes[self.sections.last(process).index()].client;
+        match self.world.request_is_due(process, incarnation, last) {
+            Due::Now => {}
             Due::PutOff => return,
             Due::Void => return self.keep_light(),
         }
+        let who = self.sections.choose(process);
+        let node = &mut self.nodes[who.index()];
+        self.world.checks.select(self.world.links.section(who));
+        self.world.make_request(process, who, &mut node.client);
         let fence = node.process.request(&mut self.outbox);
         self.record_handled(who, || What::Request);
         self.perform(who, fence);
-        self.world.checks.has_requested(who);
+        self.world.checks.has_requested(process);
     }
 
     fn exit(&mut self, who: NodeId, incarnation: u32) {
@@ -347,7 +373,8 @@ impl<M: Mutex> Simulation<M> {
             return;
         }
         self.world.measures.event([self.world.now, 2 << 32 | u64::from(who.0), 0, 0]);
-        self.world.exits(who, &mut node.client);
+        self.world.checks.select(self.world.links.section(who));
+        self.world.exits(self.world.links.process(who), &mut node.client);
         node.process.release(&mut self.outbox);
         self.record_handled(who, || What::Exit);
         let before = self.world.measures.messages;
@@ -388,17 +415,20 @@ impl<M: Mutex> Simulation<M> {
         }
     }
 
-    fn crash(&mut self, who: NodeId) {
-        let client = &mut self.nodes[who.index()].client;
-        if client.down {
-            return;
-        }
-        self.world.checks.crashes(who, client);
-        client.down = true;
-        client.incarnation += 1;
-        client.phase = Phase::Idle;
-        if let Some(recorder) = &mut self.world.recorder {
-            recorder.happens(self.world.now, who, What::Crash);
+    fn crash(&mut self, process: NodeId) {
+        for who in self.sections.instances(process) {
+            let client = &mut self.nodes[who.index()].client;
+            if client.down {
+                return;
+            }
+            self.world.checks.select(self.world.links.section(who));
+            self.world.checks.crashes(process, client);
+            client.down = true;
+            client.incarnation += 1;
+            client.phase = Phase::Idle;
+            if let Some(recorder) = &mut self.world.recorder {
+                recorder.happens(self.world.now, who, What::Crash);
+            }
         }
         self.keep_light();
     }
@@ -409,19 +439,21 @@ impl<M: Mutex> Simulation<M> {
     }
 
     /// Restarts a process from its initial state: the algorithms define no recovery.
-    fn restart(&mut self, who: NodeId) {
-        let node = &mut self.nodes[who.index()];
-        if !node.client.down {
-            return;
+    fn restart(&mut self, process: NodeId) {
+        for who in self.sections.instances(process) {
+            let node = &mut self.nodes[who.index()];
+            if !node.client.down {
+                return;
+            }
+            node.client.down = false;
+            node.process = Process::new(process, &self.start);
+            node.process.begin(&mut self.outbox);
+            self.record_handled(who, || What::Restart);
+            self.perform(who, None);
         }
-        node.client.down = false;
-        node.process = Process::new(who, &self.start);
-        node.process.begin(&mut self.outbox);
-        self.record_handled(who, || What::Restart);
-        self.perform(who, None);
-        if self.world.clients.active().contains(&who.0) {
-            let client = &mut self.nodes[who.index()].client;
-            self.world.plan_after_restart(who, client);
+        if self.world.clients.active().contains(&process.0) {
+            let client = &mut self.nodes[process.index()].client;
+            self.world.plan_after_restart(process, client);
         }
     }
 
@@ -429,7 +461,17 @@ impl<M: Mutex> Simulation<M> {
         let Node { process, client } = &mut self.nodes[who.index()];
         let step = Step { who, clock: process.time(), fence };
         let world = &mut self.world;
-        self.outbox.drain(|effect| world.perform(step, client, effect));
+        world.checks.select(world.links.section(who));
+        if self.draws_ticket && process.machine().has_ticket() {
+            world.checks.draws(world.links.process(who));
+        }
+        let first = self.sections.first_of(who);
+        if first == 0 {
+            return self.outbox.drain(|effect| world.perform(step, client, effect));
+        }
+        self.outbox.drain(|effect| {
+            sections::shifted(effect, first, |effect| world.perform(step, client, effect));
+        });
     }
 
     fn record_handled(&mut self, who: NodeId, what: impl FnOnce() -> What) {
@@ -441,10 +483,9 @@ impl<M: Mutex> Simulation<M> {
     }
 
     fn end(&mut self) {
-        let waits = |node: &&Node<M>| node.client.phase == Phase::Requesting;
-        let since = |node: &Node<M>| (node.process.id(), node.client.entries_before);
-        let waiting = self.nodes.iter().filter(waits).map(since);
-        self.world.end(waiting);
+        let instances = (0..).map(NodeId).zip(&self.nodes);
+        let waiting = instances.filter(|(_, node)| node.client.phase == Phase::Requesting);
+        self.world.end(waiting.map(|(who, node)| (who, node.client.entries_before)));
     }
 }
 
@@ -459,13 +500,15 @@ pub(crate) fn world<A: Message>(
     start: &Start,
     needed: mutua_algorithms::Links,
     claims: &[Claim],
+    draws_ticket: bool,
 ) -> World<A> {
     let (warm_up, warm_up_events) = plan.warm_up();
     let length = Length { warm_up, warm_up_events, entries: plan.entries, drain: plan.drain };
     let mut world = World::new(
-        Links::new(plan.network.clone(), start.processes(), plan.seed).for_needs(needed),
+        Links::new(plan.network.clone(), start.processes(), plan.sections.count, plan.seed)
+            .for_needs(needed),
         Clients::new(plan.workload.clone(), start.contenders(), plan.seed),
-        checks(plan, start, claims),
+        checks(plan, start, claims, draws_ticket),
         length,
     );
     let app_messages = |gap| AppMessages::new(gap, start.contenders(), plan.seed);
@@ -477,7 +520,7 @@ pub(crate) fn world<A: Message>(
 const ALWAYS: [Claim; 4] =
     [Claim::MutualExclusion, Claim::DeadlockFree, Claim::Liveness, Claim::Fencing];
 
-fn checks(plan: &Plan, start: &Start, claims: &[Claim]) -> Checks {
+fn checks(plan: &Plan, start: &Start, claims: &[Claim], draws_ticket: bool) -> Checks {
     let mut judged = ALWAYS.to_vec();
     judged.extend(claims.iter().chain(&plan.judged));
     let processes = start.processes() as usize;
@@ -488,8 +531,10 @@ fn checks(plan: &Plan, start: &Start, claims: &[Claim]) -> Checks {
             || (small && (plan.app_messages.is_some() || claims.contains(&Claim::Ordering)))
     });
     let ordering = wanted.then(|| Ordering::new(processes));
-    let bypass = judged.contains(&Claim::BoundedBypass).then(|| Bypass::new(processes));
-    Checks::new(plan.seed, judged, ordering, bypass)
+    let bypass = judged
+        .contains(&Claim::BoundedBypass)
+        .then(|| Bypass::new(processes).with_tickets(draws_ticket));
+    Checks::new(plan.seed, judged, Section::new(ordering, bypass), plan.sections.count)
 }
 
 /// Processes that poll registers need the most messages from one entry to the next, about 4 N^2.

@@ -98,7 +98,8 @@ fn hints(about: &About, setup: &Setup, load: TheoryLoad) -> Vec<&'static str> {
     let is_square = setup.nodes.isqrt().pow(2) == setup.nodes;
     let is_grid = about.structure == Structure::Quorums && setup.quorums == QuorumKind::Grid;
     let uneven = (load == TheoryLoad::Light && is_grid && !is_square).then_some(
-        "N is not a square: K is the mean size of the quorums of a grid whose last row is not full",
+        "N is not a square: K is the mean size of the quorums of a grid whose formal members are \
+         left out; --quorums filled-grid lets real processes vote for them",
     );
     hints.iter().copied().chain(uneven).collect()
 }

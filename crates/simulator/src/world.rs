@@ -96,8 +96,6 @@ pub(crate) struct World<M> {
     pub(crate) planned: u64,
     /// The times of requests that came to a client that was not idle, and wait for its exit.
     backlog: BTreeMap<NodeId, VecDeque<u64>>,
-    /// The time of the last exit while others waited, until the next entry.
-    exited_at: Option<u64>,
     /// At light load, the time of the last exit while its messages are in transit.
     next_after: Option<u64>,
     /// Events since the last request, entry or exit, counted while a process waits and none is in
@@ -123,7 +121,6 @@ impl<M: Message> World<M> {
             requests: 0,
             planned: 0,
             backlog: BTreeMap::new(),
-            exited_at: None,
             next_after: None,
             idle_events: 0,
         }
@@ -181,13 +178,14 @@ impl<M: Message> World<M> {
 
     fn enters(&mut self, step: Step, client: &mut Client) {
         let fence = step.fence.expect("an entry has a fencing token");
-        let place = self.place(step.who);
+        let process = self.links.process(step.who);
+        let place = self.place(process);
         self.record(step, || What::Enter { fencing_token: fence.number() });
         self.checks.enters(place, fence);
         self.record_violations();
         self.idle_events = 0;
-        let sync = self.exited_at.take().map(|exited_at| self.now - exited_at);
-        let hold = self.clients.hold(step.who);
+        let sync = self.checks.here.exited_at.take().map(|exited_at| self.now - exited_at);
+        let hold = self.clients.hold(process);
         if self.measures.open {
             self.measure_entry(client, sync, hold);
         }
@@ -202,8 +200,10 @@ impl<M: Message> World<M> {
     fn measure_entry(&mut self, client: &mut Client, sync: Option<u64>, hold: u64) {
         let measures = &mut self.measures;
         let waited = self.now - client.requested_at;
-        let bypass = measures.entries_in_all - client.entries_before;
+        // The entry itself is counted already.
+        let bypass = self.checks.here.entries - 1 - client.entries_before;
         measures.entries += 1;
+        self.checks.here.measured += 1;
         measures.waiting.record(waited);
         // Recorded at the entry, so that waiting and response time are of the same entries.
         measures.response.record(waited + hold);
@@ -238,7 +238,7 @@ impl<M: Message> World<M> {
     /// last exit count too: the run is measured until no message is in transit.
     fn has_finished_script(&self) -> bool {
         let is_scripted = matches!(self.clients.workload.load, Load::Script(_));
-        is_scripted && self.planned == 0 && self.checks.waiting == 0
+        is_scripted && self.planned == 0 && !self.checks.is_waited_for()
     }
 
     /// A request comes to a client that is not idle: it waits for the exit.
@@ -246,7 +246,8 @@ impl<M: Message> World<M> {
         self.checks.exits();
         self.idle_events = 0;
         client.phase = Phase::Idle;
-        self.exited_at = (self.checks.waiting > 0).then_some(self.now);
+        let here = &mut self.checks.here;
+        here.exited_at = (here.waiting > 0).then_some(self.now);
         if self.measures.open {
             self.measures.time_in_cs += self.now - client.entered_at;
         }
@@ -310,7 +311,7 @@ impl<M: Message> World<M> {
                 self.plan_next_light(exited_at);
             }
         }
-        let settled = self.checks.waiting == 0 && self.checks.in_cs == 0;
+        let settled = !self.checks.is_waited_for() && !self.checks.is_held();
         if settled && self.stage != Stage::Draining && self.has_finished_script() {
             self.close();
         }
@@ -325,8 +326,8 @@ impl<M: Message> World<M> {
         self.stage = Stage::Over;
     }
 
-    /// Ends a run in which no process will enter any more: the processes that wait, each having
-    /// requested after so many entries, wait for ever.
+    /// Ends a run in which no process will enter any more: the instances that wait, each having
+    /// requested after so many entries of its section, wait for ever.
     pub(crate) fn end(&mut self, waiting: impl Iterator<Item = (NodeId, u64)>) {
         self.measures.close(self.now);
         // In a drained system an end without events does not show the cause: a process that every
@@ -334,14 +335,22 @@ impl<M: Message> World<M> {
         let draining = self.stage == Stage::Draining;
         self.stage = Stage::Over;
         let contenders = u64::from(self.clients.active().end);
-        let entries = self.measures.entries_in_all;
-        let is_starved =
-            |requested_after: u64| draining && entries - requested_after > 2 * contenders;
-        let (starved, stuck): (Vec<_>, Vec<_>) = waiting.partition(|&(_, since)| is_starved(since));
         let stopped =
             if self.has_only_app_events() { Claim::DeadlockFree } else { Claim::Liveness };
-        for (claim, waiting) in [(stopped, stuck), (Claim::Liveness, starved)] {
-            self.waits_for_ever(claim, waiting.into_iter().map(|(node, _)| node).collect());
+        let mut sections: BTreeMap<u32, Vec<(NodeId, u64)>> = BTreeMap::new();
+        for (instance, since) in waiting {
+            let section = sections.entry(self.links.section(instance)).or_default();
+            section.push((self.links.process(instance), since));
+        }
+        for (section, waiting) in sections {
+            self.checks.select(section);
+            let entries = self.checks.here.entries;
+            let is_starved = |since: u64| draining && entries - since > 2 * contenders;
+            let (starved, stuck): (Vec<_>, Vec<_>) =
+                waiting.into_iter().partition(|&(_, since)| is_starved(since));
+            for (claim, waiting) in [(stopped, stuck), (Claim::Liveness, starved)] {
+                self.waits_for_ever(claim, waiting.into_iter().map(|(node, _)| node).collect());
+            }
         }
     }
 
@@ -412,7 +421,7 @@ impl<M: Message> World<M> {
         let from = parcel.from;
         self.busy += u64::from(!parcel.lazy);
         let slot = self.wheel.push(at, Event::Deliver(parcel));
-        self.checks.sends(from, slot);
+        self.checks.sends(self.links.process(from), slot);
         if let Some(recorder) = &mut self.recorder {
             recorder.goes_to(slot, from);
         }
@@ -440,7 +449,7 @@ impl<M: Message> World<M> {
 
     fn drops(&mut self, parcel: &Parcel<M>) {
         self.measures.lost += 1;
-        self.checks.drops(parcel.from);
+        self.checks.drops(self.links.process(parcel.from));
         if let Some(recorder) = &mut self.recorder {
             recorder.drops(self.now, parcel.from, parcel.to, &parcel.message);
         }

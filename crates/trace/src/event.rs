@@ -185,9 +185,14 @@ pub struct Message {
 }
 
 impl Message {
-    /// A machine's message, to be shown.
-    pub fn new<M: mutua_algorithms::Message>(id: u64, message: &M, header: &Header) -> Self {
-        let fields = Values::render(&message.fields(), &|node| header.name(node));
+    /// A message of the machine `from`, to be shown.
+    pub fn new<M: mutua_algorithms::Message>(
+        id: u64,
+        message: &M,
+        from: NodeId,
+        header: &Header,
+    ) -> Self {
+        let fields = Values::render(&message.fields(), &|node| header.name_for(from, node));
         Self { id, kind: message.kind().into(), fields }
     }
 }

@@ -24,7 +24,7 @@ impl Watch {
         let last = &mut self.last[who.index()];
         let changed = now.iter().filter(|variable| !last.contains(variable)).cloned().collect();
         *last = now;
-        Values::render(&changed, &|node| header.name(node))
+        Values::render(&changed, &|node| header.name_for(who, node))
     }
 
     /// Drops what is known of a process that has lost its memory.

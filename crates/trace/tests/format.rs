@@ -20,6 +20,7 @@ fn header() -> impl Strategy<Value = Header> {
         algorithm,
         settings,
         processes: NAMES.map(str::to_owned).to_vec(),
+        sections: 1,
         unit,
         title,
     })

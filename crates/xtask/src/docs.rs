@@ -121,6 +121,7 @@ fn block(name: &str, root: &Path, mutua: &dyn Fn(&[&str]) -> Result<String>) -> 
             let forms = serde_json::from_str(&mutua(&["check", "--language", "--json"])?)?;
             invariant_language(&forms)
         }
+        "checked-repairs" => checked_repairs(&report()?)?,
         "check-all-summary" => summary(&report()?)?,
         "repairs-table" => {
             let file = root.join("docs/repairs.csv");
@@ -422,6 +423,62 @@ fn controls(report: &str) -> Result<String> {
     Ok(table(&header, &["---", "---", "--:", "---"], &rows))
 }
 
+/// The columns of the table of checked repairs: the beginning of a system's title, and whether a
+/// process restarts.
+const CHECKED: [(&str, &str, bool); 5] = [
+    ("generic, bully", "repair with bully: 3 processes", false),
+    ("generic, chang-roberts", "repair with chang-roberts: 3 processes", false),
+    ("with a restart, bully", "repair with bully: 3 processes", true),
+    ("with a restart, chang-roberts", "repair with chang-roberts: 3 processes", true),
+    ("special", "special repair: 3 processes", false),
+];
+
+/// The states of the repairs in the report of `mutua check --all`: of three processes and one
+/// crash as a table, of other systems as a list.
+fn checked_repairs(report: &str) -> Result<String> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut others = Vec::new();
+    let is_repair = |line: &&str| line.contains(" repair") && line.contains("  holds: agreement");
+    for line in report.lines().filter(is_repair) {
+        let columns: Vec<_> =
+            line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        let [algorithm, system, states, ..] = columns.as_slice() else {
+            bail!("{} columns in the line `{line}` of check-all.txt", columns.len());
+        };
+        let (name, states) = (format!("`{algorithm}`"), thousands(states));
+        if rows.last().is_none_or(|row| row[0] != name) {
+            let mut row = vec![String::new(); CHECKED.len() + 1];
+            row[0].clone_from(&name);
+            rows.push(row);
+        }
+        let is_it = |&(_, start, restarts): &(_, &str, bool)| {
+            let one_crash = system.starts_with(start) && system.contains("1 crash");
+            one_crash && system.contains("restart") == restarts
+        };
+        let Some(column) = CHECKED.iter().position(is_it) else {
+            others.push(format!("- {name}, {system}: {states} states"));
+            continue;
+        };
+        let parts = system.split(", ");
+        let notes: Vec<_> =
+            parts.filter(|part| part.contains("contend") || *part == "FIFO").collect();
+        let notes = match notes.as_slice() {
+            [] => String::new(),
+            notes => format!(" ({})", notes.join(", ")),
+        };
+        if let Some(cell) = rows.last_mut().and_then(|row| row.get_mut(column + 1)) {
+            *cell = format!("{states}{notes}");
+        }
+    }
+    if rows.is_empty() {
+        bail!("check-all.txt has no repairs");
+    }
+    let mut header = vec!["algorithm"];
+    header.extend(CHECKED.map(|(title, ..)| title));
+    let table = table(&header, &["---", "--:", "--:", "--:", "--:", "--:"], &rows);
+    Ok(format!("{table}\n{}", others.join("\n")))
+}
+
 /// A number with commas.
 fn thousands(number: &str) -> String {
     let mut text = String::new();
@@ -441,9 +498,21 @@ fn summary(report: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{controls, exit_codes, fill, summary, wrapped};
+    use super::{checked_repairs, controls, exit_codes, fill, summary, wrapped};
 
     const TEXT: &str = "a\n<!-- generated: x -->\nold\n<!-- end -->\nb\n";
+
+    #[test]
+    fn checked_repairs_are_taken_from_the_report() {
+        let report = "x  repair with bully: 3 processes, 1 crash  1234  0.1  holds: agreement\n\
+                      x  special repair: 3 processes, 1 contends, 1 crash, FIFO  5  0.1  holds: \
+                      agreement\n\
+                      x  repair with bully: 3 processes, 2 crashes  7  0.1  holds: agreement\n";
+        let text = checked_repairs(report).expect("repairs");
+        assert!(text.contains("| `x` | 1,234 |  |  |  | 5 (1 contends, FIFO) |"), "{text}");
+        assert!(text.ends_with("- `x`, repair with bully: 3 processes, 2 crashes: 7 states"));
+        assert!(checked_repairs("").is_err());
+    }
 
     #[test]
     fn the_text_between_marks_is_replaced_and_the_rest_stays() {

@@ -360,6 +360,18 @@ impl Step {
 }
 
 impl<const CHOICE: bool> Inspect for BakeryWith<CHOICE> {
+    fn draws_ticket(_start: &Start) -> bool {
+        true
+    }
+
+    /// All can see the number: a process that reads it from now on draws a greater one.
+    fn has_ticket(&self) -> bool {
+        match self.step {
+            Step::AwaitingChoice { .. } | Step::AwaitingNumber { .. } | Step::InCs => true,
+            Step::Idle | Step::Announcing | Step::TakingMaximum { .. } | Step::Numbering => false,
+        }
+    }
+
     fn phase(&self) -> Phase {
         match self.step {
             Step::Idle => Phase::Idle,
@@ -489,7 +501,13 @@ const ABOUT: About = About {
     kind: Kind::Mutex,
     family: "state variables",
     control: false,
-    claims: &[Claim::MutualExclusion, Claim::DeadlockFree, Claim::Liveness, Claim::Fencing],
+    claims: &[
+        Claim::MutualExclusion,
+        Claim::DeadlockFree,
+        Claim::Liveness,
+        Claim::Fencing,
+        Claim::BoundedBypass,
+    ],
     links: Links::Any,
     structure: Structure::Complete,
     partners: Partners::All,

@@ -1,5 +1,6 @@
 //! Bounded bypass, exactly: once a request has reached every process it was sent to, every other
-//! process enters at most once before it.
+//! process enters at most once before it. Where a request draws a ticket after that, as in the
+//! Bakery, bypasses are counted from the ticket.
 
 use std::collections::VecDeque;
 
@@ -20,6 +21,8 @@ pub struct Bypass {
     entries: u64,
     /// The process that requests just now: what it sends is its request.
     requesting: Option<NodeId>,
+    /// Whether requests draw tickets.
+    tickets: bool,
 }
 
 /// The request with this number of this process.
@@ -41,6 +44,8 @@ struct Node {
     /// The number of its last request.
     requests: u32,
     waits: bool,
+    /// It has no ticket yet, and needs one.
+    lacks_ticket: bool,
     /// How many messages of that request are under way.
     under_way: u32,
     /// How many entries there were up to its own last one, this one included.
@@ -56,6 +61,21 @@ impl Bypass {
             carried: Vec::new(),
             entries: 0,
             requesting: None,
+            tickets: false,
+        }
+    }
+
+    /// The same where requests draw tickets: each is reported by [`draw`](Self::draw).
+    #[must_use]
+    pub fn with_tickets(self, tickets: bool) -> Self {
+        Self { tickets, ..self }
+    }
+
+    /// A process has a ticket for its request; may be called again while it has it.
+    #[inline]
+    pub fn draw(&mut self, node: NodeId) {
+        if std::mem::take(&mut self.nodes[node.index()].lacks_ticket) {
+            self.look_whether_spread(node);
         }
     }
 
@@ -64,7 +84,7 @@ impl Bypass {
     pub fn request(&mut self, node: NodeId) {
         let state = &mut self.nodes[node.index()];
         state.requests = state.requests.wrapping_add(1);
-        (state.waits, state.under_way) = (true, 0);
+        (state.waits, state.under_way, state.lacks_ticket) = (true, 0, self.tickets);
         self.requesting = Some(node);
     }
 
@@ -128,7 +148,8 @@ impl Bypass {
 
     fn look_whether_spread(&mut self, node: NodeId) {
         let state = self.nodes[node.index()];
-        if state.waits && state.under_way == 0 && self.requesting != Some(node) {
+        let is_spread = state.waits && state.under_way == 0 && !state.lacks_ticket;
+        if is_spread && self.requesting != Some(node) {
             let request = Request { node, number: state.requests };
             self.waiting.push_back(Spread { request, after: self.entries });
         }
@@ -172,6 +193,24 @@ mod tests {
         assert_eq!(enter_at_once(&mut bypass, B), Some(A));
         assert_eq!(bypass.enter(A), None);
         assert_eq!(enter_at_once(&mut bypass, B), None);
+    }
+
+    #[test]
+    fn bypasses_are_counted_from_the_ticket() {
+        let mut bypass = Bypass::new(2).with_tickets(true);
+        request(&mut bypass, A);
+        bypass.receive(0);
+        // Without a ticket no entry counts.
+        for _ in 0..3 {
+            bypass.request(B);
+            bypass.requested(B);
+            bypass.draw(B);
+            assert_eq!(bypass.enter(B), None);
+        }
+        bypass.draw(A);
+        bypass.draw(A);
+        assert_eq!(enter_at_once(&mut bypass, B), None);
+        assert_eq!(enter_at_once(&mut bypass, B), Some(A));
     }
 
     #[test]

@@ -183,6 +183,17 @@ macro_rules! any_mutex {
         }
 
         impl Inspect for AnyMutex {
+            fn draws_ticket(start: &Start) -> bool {
+                $(if start.about().name == $mutex::ABOUT.name {
+                    return $mutex::draws_ticket(start);
+                })+
+                false
+            }
+
+            fn has_ticket(&self) -> bool {
+                match self { $(Self::$mutex(it) => it.has_ticket()),+ }
+            }
+
             fn phase(&self) -> Phase {
                 match self { $(Self::$mutex(it) => it.phase()),+ }
             }

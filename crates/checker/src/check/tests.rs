@@ -30,7 +30,8 @@ fn check_with_a_lie(task: &Task) -> Result<Report, CheckError> {
         Ok(model)
     };
     let about = registry::about(&task.name).expect("it is in the registry");
-    Checker { task, about, make: &make, host: &mut NoClock, report: Report::default() }.check()
+    let report = Report::default();
+    Checker { task, about, make: &make, host: &mut NoClock, report, spent: 0.0 }.check()
 }
 
 #[test]

@@ -24,8 +24,9 @@ pub(crate) struct Arguments {
           value_parser = system::count)]
     nodes: u32,
 
-    /// Kind of quorums: grid (row and column of a square), plane (lines of a projective plane),
-    /// majority, or tree.
+    /// Kind of quorums: grid (row and column of a square; formal members that fill it up are left
+    /// out), filled-grid (real processes cast the votes of the formal members), plane (lines of a
+    /// projective plane), majority, or tree.
     #[arg(long, value_name = "KIND", default_value = "grid")]
     kind: String,
 

@@ -17,7 +17,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use mutua_algorithms::{About, Claim, Kind, repairs::ElectionName};
-use mutua_simulator::{Detector, Distribution, Latency, Load, Plan, TheoryLoad, Who, Workload};
+use mutua_simulator::{
+    Detector, Distribution, Latency, Load, Plan, Sections, TheoryLoad, Who, Workload,
+};
 
 use self::outcome::Outcome;
 use crate::{
@@ -43,6 +45,12 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     workload: WorkloadArguments,
+
+    /// Number of critical sections: each process requests one at a time, drawn for each request
+    /// uniformly, or with :zipf:S by rank, as in 8:zipf:1. Messages of one never touch another
+    /// [default: 1].
+    #[arg(long, value_name = "K", allow_hyphen_values = true, value_parser = sections)]
+    sections: Option<Sections>,
 
     #[command(flatten)]
     network: NetworkArguments,
@@ -258,7 +266,24 @@ fn plan_of(arguments: &Arguments, name: &str) -> Result<Plan> {
     plan.ordering = arguments.order.then_some(true);
     plan.app_messages = arguments.app_messages;
     plan.judged = judged(arguments)?;
+    plan.sections = arguments.sections.unwrap_or(Sections::ONE);
+    if plan.sections.count > 1 && arguments.shrink {
+        return Err(usage("--shrink does not go with several critical sections: leave it out"));
+    }
     Ok(plan)
+}
+
+/// Reads a number of critical sections, such as 8 or 8:zipf:1.
+fn sections(text: &str) -> Result<Sections, String> {
+    let (count, law) = text.split_once(':').unwrap_or((text, ""));
+    let exponent = match law.split_once(':').unwrap_or((law, "")) {
+        ("" | "uniform", "") => Some(0.0),
+        ("zipf", exponent) => exponent.parse().ok(),
+        _ => None,
+    };
+    let count = count.parse().ok().filter(|&count| count > 0);
+    let parsed = count.zip(exponent).map(|(count, exponent)| Sections { count, exponent });
+    parsed.ok_or_else(|| "give a number of sections, or 8:zipf:1 to draw them by rank".to_owned())
 }
 
 /// Reads a share such as 1%.
@@ -297,7 +322,9 @@ fn theory_load(plan: &Plan) -> Result<TheoryLoad, &'static str> {
     let steady = matches!(plan.network.latency, Latency::Everywhere(Distribution::Constant(_)));
     let short = plan.workload.hold.mean() < latency / 2.0;
     let usual = Workload::light(plan.setup.nodes, latency, plan.workload.hold).load;
-    if !faultless {
+    if plan.sections.count > 1 {
+        Err("it covers one critical section only")
+    } else if !faultless {
         Err("it covers networks and processes without faults only")
     } else if plan.workload.who != Who::All {
         Err("it assumes that all processes request alike")

@@ -379,9 +379,10 @@ impl Ranked {
             .lost_time_half_width
             .map_or_else(String::new, |width| format!(" +-{}", seconds(width)));
         Some(format!(
-            "a crash with its repair costs {}{width} and {} messages",
+            "a crash with its repair costs {}{width} and {} {}",
             seconds(lost),
-            number(messages)
+            number(messages),
+            if messages == 1.0 { "message" } else { "messages" }
         ))
     }
 

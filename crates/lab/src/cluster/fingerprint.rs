@@ -25,12 +25,12 @@ impl<M: Mutex> Cluster<M> {
 
     fn hash_state(&self, hasher: &mut DefaultHasher) {
         let with_clocks = self.start.about().uses_stamps;
-        for process in &self.processes {
+        for (who, process) in self.all().zip(&self.processes) {
             process.machine().hash(hasher);
             if with_clocks {
                 process.time().hash(hasher);
             }
-            self.down.contains(process.id()).hash(hasher);
+            self.down.contains(who).hash(hasher);
         }
         // The order among different links decides nothing.
         let mut links: Vec<_> = self.stage.parcels().collect();

@@ -49,8 +49,9 @@ pub type RepairRow = Measured<RepairCell, RepairFigures>;
 
 /// The latency of messages and the hold time.
 const LATENCY: u64 = 1_000_000;
-/// When the process crashes.
-const CRASH: u64 = 50 * LATENCY;
+/// When the process crashes: after a message has visited all processes twice. Before the first
+/// round ends, the process before the gap of a ring may have passed nothing to pass again.
+const CRASH_AFTER_ROUNDS: u64 = 2;
 /// Reports come so long after the crash.
 const DETECTION: u64 = 5 * LATENCY;
 /// Few entries are enough to see that the survivors go on.
@@ -121,11 +122,11 @@ impl RepairCell {
     fn plan(&self, about: &About, effort: &Effort) -> RepairPlan {
         let mut network = Network::new(Distribution::Constant(LATENCY));
         let mut chosen = Vec::new();
+        let from = CRASH_AFTER_ROUNDS * u64::from(self.nodes) * LATENCY;
         if about.options.iter().any(|option| option.key == "coordinator") {
-            chosen.push(ChosenCrash { victim: Victim::Coordinator, from: CRASH, until: None });
+            chosen.push(ChosenCrash { victim: Victim::Coordinator, from, until: None });
         } else {
-            let node = NodeId(self.nodes / 2);
-            network.outages.push(Outage { node, from: CRASH, until: None });
+            network.outages.push(Outage { node: NodeId(self.nodes / 2), from, until: None });
         }
         let hold = Distribution::Constant(LATENCY);
         let workload = Workload::light(self.nodes, LATENCY as f64, hold);
@@ -195,6 +196,17 @@ mod tests {
             assert_eq!(figures.repair, Some(2 * (survivors - 1)), "{nodes}");
             let election = figures.election.expect("an election");
             assert!(election <= 3 * survivors, "{nodes}: {election}");
+        }
+    }
+
+    /// Also where the token has passed the gap only once before the crash.
+    #[test]
+    fn a_ring_closes_with_one_message_in_every_size() {
+        for algorithm in ["le-lann", "dijkstra"] {
+            for nodes in [3, 10, 300] {
+                let messages = figures(algorithm, nodes, true).messages();
+                assert_eq!(messages, Some(1), "{algorithm} {nodes}");
+            }
         }
     }
 

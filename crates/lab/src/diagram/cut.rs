@@ -22,6 +22,7 @@ impl Scene {
             marks: self.marks.iter().filter(|mark| is_here(mark.at)).cloned().collect(),
             violations: self.violations.iter().filter(|one| is_here(one.at)).cloned().collect(),
             has_views: self.has_views,
+            of_a_section: self.of_a_section,
             kinds: self.kinds.clone(),
             deadlock: self.deadlock.clone().filter(|_| is_end),
         }

@@ -6,6 +6,7 @@ use mutua_algorithms::NodeId;
 
 use super::{
     Drawing,
+    bundle::Bundles,
     inset::Inset,
     scene::{Arrow, End, MarkKind, Scene, Span, SpanKind},
 };
@@ -53,6 +54,10 @@ pub(super) struct Layout {
     /// The first and the last line.
     pub(super) top: f64,
     pub(super) bottom: f64,
+    /// The height of the axis above the first line: the labels of bundles are between them.
+    pub(super) head: f64,
+    /// The messages that are too many for labels of their own.
+    pub(super) bundles: Bundles,
     /// Whether many messages are in flight at once.
     pub(super) crowded: bool,
     /// The times after which the axis is shorter than elsewhere.
@@ -116,8 +121,16 @@ const NARROWEST: f64 = 400.0;
 const AFTER: f64 = 120.0;
 const BEFORE: f64 = 46.0;
 
+/// The height of the axis above the first line, and of one line of labels of bundles.
+const HEAD: f64 = 34.0;
+pub(super) const BUNDLE_LABEL: f64 = 15.0;
+
 impl Layout {
+    /// A row whose axis and lines begin below `top`.
     fn new(scene: &Scene, strip: &Strip, left: f64, top: f64) -> Self {
+        let bundles = Bundles::of(scene);
+        let labels = BUNDLE_LABEL * bundles.lines() as f64;
+        let (top, head) = (top + labels, HEAD + labels);
         let first = scene.times.first().copied().unwrap_or(0);
         let whole = scene.arrows.iter().all(Arrow::begins_here);
         let lead = if whole { first_gap(scene) } else { first_gap(scene).max(BEFORE) };
@@ -133,8 +146,8 @@ impl Layout {
         let rows: BTreeMap<_, _> =
             lines.map(|(row, &who)| (who, top + strip.gap * row as f64)).collect();
         let bottom = rows.values().copied().fold(top, f64::max);
-        let shortened = strip.shortened.clone();
-        Self { columns, rows, left, right, top, bottom, crowded: strip.crowded, shortened }
+        let (crowded, shortened) = (strip.crowded, strip.shortened.clone());
+        Self { columns, rows, left, right, top, bottom, head, bundles, crowded, shortened }
     }
 
     /// The column of a time; a time at which nothing is drawn gets that of the next one.
@@ -330,7 +343,8 @@ const LABEL_HEIGHT: f64 = 14.0;
 fn crowds(scene: &Scene, gap: f64) -> BTreeMap<u64, f64> {
     let ground = COVERED * gap * scene.rows.len().saturating_sub(1).max(1) as f64;
     let mut crowds: BTreeMap<u64, f64> = BTreeMap::new();
-    for arrow in &scene.arrows {
+    let bundles = Bundles::of(scene);
+    for arrow in scene.arrows.iter().filter(|arrow| !bundles.has(arrow)) {
         let label = arrow.labels.last().map_or(0.0, |text| text_width(text) + 8.0) * LABEL_HEIGHT;
         let end = match arrow.end {
             End::Received(at) | End::Lost(at) => at.max(arrow.sent + 1),

@@ -2,6 +2,7 @@
 
 use super::{
     layout::{Sheet, text_width},
+    paint::THIN,
     scene::{End, Scene, SpanKind, Style},
     style::{APP, RED, ink, look},
     words::Words,
@@ -44,7 +45,11 @@ fn entries(header: &Header, scene: &Scene, words: &[Words], sheet: &Sheet) -> Ve
     entries.extend(states(scene));
     let style = |style| scene.arrows.iter().any(|arrow| arrow.style == style);
     let lost = scene.arrows.iter().any(|arrow| matches!(arrow.end, End::Lost(_)));
-    let bare = words.iter().any(|words| words.labels.iter().any(Option::is_none));
+    let bundled = words.iter().any(|words| !words.bundles.is_empty());
+    let bare = sheet.rows.iter().zip(words).any(|((scene, layout), words)| {
+        let labels = scene.arrows.iter().zip(&words.labels);
+        labels.into_iter().any(|(arrow, label)| label.is_none() && !layout.bundles.has(arrow))
+    });
     let line = |colour: &str, dash: &str| {
         format!(
             "<path d=\"M0 -4h18\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" \
@@ -61,6 +66,14 @@ fn entries(header: &Header, scene: &Scene, words: &[Words], sheet: &Sheet) -> Ve
         (scene.is_in_flight_at_the_end(), line(ink(0).line, "1 4"), "in flight at the end"),
         (lost, format!("{}{}", line(RED, "5 4"), cross()), "lost"),
         (scene.spans.iter().any(|span| span.kind == SpanKind::Down), cross(), "crashed"),
+        (
+            bundled,
+            format!(
+                "<path d=\"M0 -7h18M0 -4h18M0 -1h18\" fill=\"none\" stroke=\"{}\" {THIN}/>",
+                ink(0).line
+            ),
+            "many messages at once, as many as written above (hover to read)",
+        ),
         (
             bare,
             line("#8a93a1", "none"),

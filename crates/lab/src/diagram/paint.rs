@@ -108,6 +108,9 @@ fn write_legend(out: &mut String, top: f64, lines: &[Vec<legend::Entry>]) {
     }
 }
 
+/// The look of one of many messages: each can be followed, and together they do not hide others.
+pub(super) const THIN: &str = "stroke-width=\"0.8\" stroke-opacity=\"0.45\"";
+
 /// Paints one row.
 struct Painter<'a> {
     layout: &'a Layout,
@@ -130,6 +133,9 @@ impl Painter<'_> {
             self.fence(&span.label, *fence);
         }
         self.arrows(header, scene, words);
+        for (at, bundle) in &words.bundles {
+            self.bundle(*at, bundle.count, &scene.kinds[bundle.kind], ink(bundle.kind));
+        }
         for (mark, label) in scene.marks.iter().zip(&words.marks) {
             self.mark(mark, *label);
         }
@@ -152,7 +158,7 @@ impl Painter<'_> {
     }
 
     fn axis(&mut self, unit: Unit, scene: &Scene) {
-        let (top, bottom) = (self.layout.top - 34.0, self.layout.bottom + 18.0);
+        let (top, bottom) = (self.layout.top - self.layout.head, self.layout.bottom + 18.0);
         let last = scene.times.last().copied().unwrap_or(0);
         let scale = Scale::of(unit, last);
         let mut free = 0.0;
@@ -193,7 +199,7 @@ impl Painter<'_> {
         let mut below = self.layout.bottom + 32.0;
         for violation in &scene.violations {
             let x = self.layout.x(violation.at);
-            let (top, bottom) = (self.layout.top - 26.0, below - 12.0);
+            let (top, bottom) = (self.layout.top - self.layout.head + 8.0, below - 12.0);
             let line = look("violation");
             self.put(format_args!(
                 "<line {line} data-at=\"{}\" x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" \
@@ -287,6 +293,12 @@ impl Painter<'_> {
         }
     }
 
+    /// The label of so many messages of one kind.
+    fn bundle(&mut self, Point { x, y }: Point, count: usize, kind: &str, ink: &Ink) {
+        let look = format!("class=\"bundle\" fill=\"{}\" font-weight=\"bold\"", ink.text);
+        self.edged(&format!("x=\"{x:.1}\" y=\"{y:.1}\""), &look, &format!("{count} {kind}"));
+    }
+
     fn arrow(&mut self, arrow: &Arrow, way: &Way, title: &str) {
         let class = class(arrow);
         let Way { from, over, to } = *way;
@@ -296,9 +308,10 @@ impl Painter<'_> {
             format!("><title>{}</title></path>", escape(title))
         };
         let (colour, dash) = stroke(arrow);
+        let weight = if self.layout.bundles.has(arrow) { THIN } else { "stroke-width=\"1.5\"" };
         self.put(format_args!(
             "<path class=\"message {class}\" fill=\"none\" stroke=\"{colour}\" \
-             stroke-width=\"1.5\"{dash} d=\"M{:.1} {:.1}Q{:.1} {:.1} {:.1} {:.1}\"{end}",
+             {weight}{dash} d=\"M{:.1} {:.1}Q{:.1} {:.1} {:.1} {:.1}\"{end}",
             from.x, from.y, over.x, over.y, to.x, to.y
         ));
         if arrow.is_token {
@@ -310,7 +323,9 @@ impl Painter<'_> {
             return;
         }
         match arrow.end {
+            End::Received(_) if self.layout.bundles.has(arrow) => {}
             End::Received(_) => self.head(class, colour, to, way.at(1.0).1),
+            End::Lost(_) if self.layout.bundles.has(arrow) => self.cross(to, 3.0),
             End::Lost(_) => self.cross(to, 5.0),
             End::InFlight => {}
         }

@@ -21,6 +21,8 @@ pub(super) struct Scene {
     pub(super) violations: Vec<Violation>,
     /// Whether clocks contain view numbers, as those of nodes do.
     pub(super) has_views: bool,
+    /// How many processes each critical section has.
+    pub(super) of_a_section: usize,
     /// The kinds of messages, in the order of the first of each.
     pub(super) kinds: Vec<String>,
     /// Why no process goes on at the end, if none does.
@@ -148,12 +150,18 @@ impl Scene {
             for other in &in_cs[..index] {
                 let from = one.from.max(other.from);
                 let to = one.to.map_or(other.to, |to| Some(other.to.map_or(to, |end| end.min(to))));
-                if one.who != other.who && to.is_none_or(|to| from < to) {
+                let same = self.section(one.who) == self.section(other.who);
+                if same && one.who != other.who && to.is_none_or(|to| from < to) {
                     clashes.extend([one.who, other.who].map(|who| (who, from, to)));
                 }
             }
         }
         clashes
+    }
+
+    /// The critical section of a process.
+    fn section(&self, who: NodeId) -> usize {
+        who.index() / self.of_a_section.max(1)
     }
 
     /// Shows why no process goes on at the end: those that wait are as red as violations.
@@ -443,6 +451,8 @@ impl<'a> Builder<'a> {
         let all = self.header.processes.len() <= 8;
         self.scene.rows = processes.filter(|who| all || self.seen.contains(who)).collect();
         self.scene.spans.extend(token::spans(&self.scene.arrows));
+        self.scene.of_a_section =
+            self.header.processes.len() / self.header.sections.max(1) as usize;
         self.scene
     }
 }

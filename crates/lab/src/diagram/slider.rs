@@ -52,7 +52,7 @@ pub(super) fn page(
             .rows
             .iter()
             .map(|(_, layout)| Row {
-                top: layout.top - 30.0,
+                top: layout.top - layout.head + 4.0,
                 bottom: layout.bottom + 20.0,
                 right: layout.right + 4.0,
                 columns: layout.columns().collect(),

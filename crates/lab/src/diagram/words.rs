@@ -1,10 +1,11 @@
 //! The positions of all labels, so that none covers another.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    bundle::Bundle,
     labels::Labels,
-    layout::{Layout, Point, text_width},
+    layout::{BUNDLE_LABEL, Layout, Point, text_width},
     scene::{Mark, MarkKind, Scene, Span},
     ways::{self, Way},
 };
@@ -22,6 +23,8 @@ pub(super) struct Words {
     pub(super) marks: Vec<Point>,
     /// The middle of each span's label, if there is room for it.
     pub(super) fences: Vec<Option<Point>>,
+    /// The beginning of the label of each bundle that is sent in this row, and its text.
+    pub(super) bundles: Vec<(Point, Bundle)>,
 }
 
 impl Words {
@@ -42,8 +45,8 @@ impl Words {
             label => labels.take(&places(mark, layout), label),
         });
         let marks = marks.collect();
-        let labels = on_arrows(scene, &ways, labels, layout.crowded);
-        Self { ways, labels, marks, fences }
+        let labels = on_arrows(scene, &ways, labels, layout);
+        Self { ways, labels, marks, fences, bundles: bundles(scene, layout) }
     }
 }
 
@@ -51,30 +54,50 @@ impl Words {
 /// in at most so many of its letters.
 const CROSSED: usize = 3;
 
+/// In a crowded picture of so many equal messages from one event only one is labelled.
+const FAN: usize = 6;
+
 /// The labels of arrows. Of several equal messages from one event one is labelled first, while
 /// there is room; and short arrows come before long ones, which have more room.
 fn on_arrows(
     scene: &Scene,
     ways: &[Way],
     mut labels: Labels,
-    crowded: bool,
+    layout: &Layout,
 ) -> Vec<Option<Placed>> {
-    let mut order: Vec<_> = (0..ways.len()).collect();
+    let is_single = |&number: &usize| !layout.bundles.has(&scene.arrows[number]);
+    let mut order: Vec<_> = (0..ways.len()).filter(is_single).collect();
     order.sort_by(|&a, &b| ways[a].length().total_cmp(&ways[b].length()));
-    let mut labelled = BTreeSet::new();
-    let is_first = |&number: &usize| {
+    let event = |number: usize| {
         let arrow = &scene.arrows[number];
-        labelled.insert((arrow.from, arrow.sent, &arrow.labels))
+        (arrow.from, arrow.sent, &arrow.labels)
     };
-    let (first, others): (Vec<_>, Vec<_>) = order.into_iter().partition(is_first);
+    let mut equal: BTreeMap<_, usize> = BTreeMap::new();
+    order.iter().for_each(|&number| *equal.entry(event(number)).or_default() += 1);
+    let mut labelled = BTreeSet::new();
+    let is_first = |&number: &usize| labelled.insert(event(number));
+    let (first, mut others): (Vec<_>, Vec<_>) = order.into_iter().partition(is_first);
+    if layout.crowded {
+        others.retain(|&number| equal[&event(number)] < FAN);
+    }
     let mut placed: Vec<_> = scene.arrows.iter().map(|_| None).collect();
-    let others_cross = if crowded { CROSSED } else { usize::MAX };
+    let others_cross = if layout.crowded { CROSSED } else { usize::MAX };
     for (numbers, most_crossed) in [(first, usize::MAX), (others, others_cross)] {
         for number in numbers {
             placed[number] = labels.place(number, &scene.arrows[number].labels, most_crossed);
         }
     }
     placed
+}
+
+/// The labels of bundles stand above the first line, beginning where their messages are sent.
+fn bundles(scene: &Scene, layout: &Layout) -> Vec<(Point, Bundle)> {
+    let here = layout.bundles.all.iter().filter(|bundle| scene.times.contains(&bundle.sent));
+    let label = |bundle: &Bundle| {
+        let y = layout.top - layout.head + 22.0 + BUNDLE_LABEL * bundle.place as f64;
+        (Point { x: layout.x(bundle.sent) + 4.0, y }, *bundle)
+    };
+    here.map(label).collect()
 }
 
 /// The possible beginnings of a mark's label, the best first.

@@ -63,9 +63,12 @@ pub(super) fn goals(text: &str) -> Result<Vec<Goal>, Refused> {
         name: script.system.algorithm.clone(),
     })?;
     let system = &script.system;
-    if about.kind != Kind::Mutex || system.flags.is_some() || system.repair.is_some() {
+    let is_plain = system.flags.is_none() && system.repair.is_none() && system.sections.is_empty();
+    if about.kind != Kind::Mutex || !is_plain {
         return Err(Refused::Unsuited(
-            "goals are for mutual exclusion by messages, without a repair".to_owned(),
+            "goals are for mutual exclusion by messages, without a repair and with one critical \
+             section"
+                .to_owned(),
         ));
     }
     let entries = 1;

@@ -133,7 +133,7 @@ pub(super) fn play_script(script: &Script) -> Result<Played, Refused> {
 
 /// A script at its start.
 pub(super) fn begin(script: &Script) -> Result<Walk, Refused> {
-    let processes = script.system.processes.len();
+    let processes = script.system.names_of_all().len();
     if processes > MOST_PROCESSES {
         return Err(Refused::Processes(processes));
     }
@@ -152,7 +152,7 @@ pub(super) fn finish(script: &Script, mut walk: Walk, left_out: Vec<String>) -> 
         shows: script.shows.clone(),
         algorithm: script.system.algorithm.clone(),
         title: about.map_or("", |about| about.title),
-        processes: script.system.processes.clone(),
+        processes: script.system.names_of_all(),
         structure: structure(script, player),
         fifo: script.system.links() == mutua_algorithms::Links::Fifo,
         head: script.system.text(),
@@ -180,6 +180,9 @@ pub(super) fn draw(header: &Header, events: &[Event]) -> Diagram {
 
 fn structure(script: &Script, player: &dyn Player) -> Structure {
     let Some(about) = registry::about(&script.system.algorithm) else { return Structure::Complete };
+    if !script.system.sections.is_empty() {
+        return Structure::Complete;
+    }
     let start = player.start_of_all();
     match (about.structure, start) {
         (Needs::Ring, _) => Structure::Ring,

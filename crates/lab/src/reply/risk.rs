@@ -48,7 +48,7 @@ pub enum RiskLevel {
 pub(super) fn risk(text: &str) -> Result<Risk, Refused> {
     let script = bounds::script("", text)?;
     let mut walk = played::begin(&script)?;
-    let mut requests = vec![0_u32; script.system.processes.len()];
+    let mut requests = vec![0_u32; script.system.names_of_all().len()];
     for line in &script.lines {
         walk.take(&script, line)?;
     }

@@ -20,6 +20,7 @@ pub(super) fn under(text: &str, algorithm: &str) -> Result<Played, Refused> {
         return Err(Refused::Unknown { what: "algorithm", name: algorithm.to_owned() });
     }
     let mut system = System::new(algorithm, script.system.processes.clone());
+    system.sections = script.system.sections.clone();
     let setup = &script.system.setup;
     system.setup.topology = setup.topology.clone();
     system.setup.quorums = setup.quorums;

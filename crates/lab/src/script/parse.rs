@@ -134,7 +134,8 @@ impl Parser {
                 Block::End => self.end_repeat(),
             };
         }
-        let names = Names(self.system.as_ref().map_or(&[], |system| &system.processes));
+        let names = self.system.as_ref().map(System::names_of_all).unwrap_or_default();
+        let names = Names(&names);
         let item = match words {
             ["expect", expectation @ ..] => Item::Expect(Expectation::parse(expectation, names)?),
             command => Item::Command(Command::parse(command, names)?),

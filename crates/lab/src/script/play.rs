@@ -150,6 +150,9 @@ impl Script {
     /// The tree of the system, or the quorums of the first processes that request.
     fn structure(&self, played: &Played) -> Option<Structure> {
         let setup = &self.system.setup;
+        if !self.system.sections.is_empty() {
+            return None;
+        }
         let nodes = u32::try_from(self.system.processes.len()).ok().filter(|&n| n <= MOST_DRAWN)?;
         match registry::about(&self.system.algorithm)?.structure {
             mutua_algorithms::Structure::Tree => {

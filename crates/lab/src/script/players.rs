@@ -105,6 +105,10 @@ fn for_daemons(what: &str) -> String {
 /// Why a script without a repair cannot report crashes.
 const FOR_REPAIRS: &str = "reports need a repair: add `repair generic bully` to the head";
 
+/// Why a system cannot have several critical sections.
+const ONE_SECTION: &str = "several critical sections need processes that send messages, without a \
+                           repair and with none in the critical section at the start";
+
 #[derive(Clone, Copy)]
 struct Build<'a> {
     system: &'a System,
@@ -113,7 +117,7 @@ struct Build<'a> {
 
 impl Build<'_> {
     fn header(self, start: &mutua_algorithms::Start) -> Header {
-        let names = self.system.processes.clone();
+        let names = self.system.names_of_all();
         let header = Header::new(&self.system.algorithm, start, names, Unit::Step);
         Header { title: self.title.to_owned(), ..header }
     }
@@ -126,6 +130,12 @@ impl MutexVisitor for Build<'_> {
         let start = self.system.start(|setup| setup.start::<M>())?;
         let header = self.header(&start);
         let flags = self.system.flags.as_deref();
+        let is_plain = Daemon::of(start.about(), start.settings()).is_none()
+            && self.system.repair.is_none()
+            && start.in_cs().is_none();
+        if header.sections > 1 && !is_plain {
+            return Err(StartError::new(ONE_SECTION));
+        }
         if let Some(daemon) = Daemon::of(start.about(), start.settings()) {
             let mut ring = Ring::at_start(&start);
             if let Some(flags) = flags {
@@ -149,6 +159,9 @@ impl ElectionVisitor for Build<'_> {
     type Output = Result<Box<dyn Player>, StartError>;
 
     fn visit<E: Election>(self) -> Self::Output {
+        if !self.system.sections.is_empty() {
+            return Err(StartError::new("an election has no critical sections"));
+        }
         if self.system.repair.is_some() {
             return Err(StartError::new("an election has no repair: leave out the line `repair`"));
         }
@@ -198,7 +211,10 @@ impl<M: Mutex> Player for Cluster<M> {
 
     fn variables(&self, who: NodeId) -> Fields {
         let process = self.process(who);
-        let mut variables = process.machine().variables();
+        let variables = process.machine().variables().into_iter();
+        let instance = |node| self.instance(who, node);
+        let variables = variables.map(|(name, value)| (name, value.with_ids(&instance)));
+        let mut variables: Fields = variables.collect();
         variables.push(("clock", Value::Time(process.time())));
         variables
     }
@@ -216,7 +232,8 @@ impl<M: Mutex> Player for Cluster<M> {
     }
 
     fn waits_for(&self, who: NodeId) -> Vec<NodeId> {
-        self.process(who).machine().waits_for()
+        let waits = self.process(who).machine().waits_for().into_iter();
+        waits.map(|node| self.instance(who, node)).collect()
     }
 
     fn is_deadlocked(&self) -> bool {

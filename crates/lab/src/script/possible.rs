@@ -24,7 +24,8 @@ impl Script {
                 break;
             }
         }
-        let names = Names(&self.system.processes);
+        let names = self.system.names_of_all();
+        let names = Names(&names);
         let possible = candidates(player.as_ref()).into_iter();
         let possible = possible.filter(|command| player.copy().act(command).is_ok());
         Ok(possible.map(|command| command.text(names)).collect())

@@ -18,6 +18,8 @@ pub struct System {
     pub algorithm: String,
     /// The names of the processes, process 0 first, a dedicated coordinator last.
     pub processes: Vec<String>,
+    /// The names of the critical sections, if there are several.
+    pub sections: Vec<String>,
     /// The setup; its number of contenders is replaced by the number of names.
     pub setup: Setup,
     /// The kind of links; none for what the algorithm needs.
@@ -71,12 +73,23 @@ impl System {
             algorithm: algorithm.to_owned(),
             setup: Setup::new(u32::try_from(processes.len()).unwrap_or(u32::MAX)),
             processes,
+            sections: Vec::new(),
             links: None,
             flags: None,
             repair: None,
             request_sets: Vec::new(),
             inform_sets: Vec::new(),
         }
+    }
+
+    /// The names that steps use: of the processes, or with several critical sections of their
+    /// instances, section by section, such as `P1.R`.
+    pub fn names_of_all(&self) -> Vec<String> {
+        if self.sections.is_empty() {
+            return self.processes.clone();
+        }
+        let of = |section| self.processes.iter().map(move |name| format!("{name}.{section}"));
+        self.sections.iter().flat_map(of).collect()
     }
 
     /// The start that `build` makes of the setup.
@@ -149,6 +162,9 @@ impl System {
             format!("algorithm {}", self.algorithm),
             format!("processes {}", self.processes.join(" ")),
         ];
+        if !self.sections.is_empty() {
+            lines.push(format!("sections {}", self.sections.join(" ")));
+        }
         let options = self.setup.settings.iter();
         lines.extend(options.map(|(key, value)| format!("with {key}={value}")));
         if self.setup.topology != plain.topology {
@@ -200,6 +216,19 @@ type Read = fn(&mut System, &[&str]) -> Option<Result<(), SyntaxError>>;
 /// The forms of the head, after the algorithm and the processes.
 pub(super) const HEAD: &[Form<Read>] = &[
     Form {
+        syntax: "sections R S ...",
+        meaning: "several critical sections, by their names: steps then name a process with its \
+                  section, as in P1.R; a crash is one of the process in all sections",
+        example: "sections R S",
+        read: |system, words| match words {
+            ["sections", names @ ..] if names.len() > 1 => {
+                let names = parse_processes(names);
+                Some(set(&mut system.sections, names))
+            }
+            _ => None,
+        },
+    },
+    Form {
         syntax: "with KEY=VALUE ...",
         meaning: "options of the algorithm, as `mutua algorithms NAME` lists them",
         example: "with confirm=all",
@@ -234,7 +263,7 @@ pub(super) const HEAD: &[Form<Read>] = &[
     },
     Form {
         syntax: "quorums KIND",
-        meaning: "the quorums: grid, plane, majority or tree",
+        meaning: "the quorums: grid, filled-grid, plane, majority or tree",
         example: "quorums majority",
         read: |system, words| match words {
             ["quorums", kind] => Some(set(&mut system.setup.quorums, parse_name(kind))),

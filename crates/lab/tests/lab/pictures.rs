@@ -160,6 +160,7 @@ fn names_are_escaped() {
         algorithm: "<b>".to_owned(),
         settings: Values::default(),
         processes: vec!["<script>\"&'".to_owned(), "\u{7}".to_owned()],
+        sections: 1,
         unit: Unit::Step,
         title: String::new(),
     };
@@ -201,6 +202,7 @@ fn a_long_trace_is_cut_and_says_so() {
         algorithm: "long".to_owned(),
         settings: Values::default(),
         processes: (0..20).map(|number| format!("P{number}")).collect(),
+        sections: 1,
         unit: Unit::Nanoseconds,
         title: String::new(),
     };

@@ -93,7 +93,7 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
     key("[[locks]]", "topology", "text or edges", Value("\"binary\""), "\"line\"",
         "Tree of raymond and neilsen-mizuno: line, star, binary, kary:K, or a list of edges."),
     key("[[locks]]", "quorums", "text", Value("\"grid\""), "\"grid\"",
-        "Quorums of maekawa, maekawa-basic and sanders: grid, plane, majority or tree."),
+        "Quorums of maekawa, maekawa-basic, sanders: grid, filled-grid, plane, majority or tree."),
     key("[[access]]", "clients", "text or list", Required, "[\"user:deploy\", \"group:ops\"]",
         "Clients that the rule applies to: user:NAME and group:NAME on the Unix socket, cert:NAME \
          over TCP with TLS, or * for all. A NAME may have * and ?."),

@@ -49,7 +49,8 @@ impl Repaired {
 pub(super) struct Measured {
     changed: Option<(u64, &'static str)>,
     last_entry_at: Option<u64>,
-    pub(super) suspended_at: Option<u64>,
+    /// The processes that have suspended the algorithm, and since when.
+    suspended: BTreeMap<NodeId, u64>,
     pub(super) entries_before: Option<u64>,
     pub(super) repairs: Vec<Repaired>,
     pub(super) by_purpose: ByPurpose,
@@ -86,13 +87,26 @@ impl Measured {
         }
     }
 
-    pub(super) fn starts(&mut self, now: u64, view: u32, leader: NodeId, members: u32) {
-        let suspended_at = self.suspended_at.take().unwrap_or(now);
-        let repaired = self.repaired(now, "view", view, members);
-        self.repairs.push(Repaired { leader: Some(leader.0), suspended_at, ..repaired });
+    pub(super) fn suspends(&mut self, now: u64, who: NodeId) {
+        self.suspended.entry(who).or_insert(now);
     }
 
-    pub(super) fn resumes(&mut self, now: u64, view: u32) {
+    /// The leader starts a view of these members. Views of others, as in a partition, are apart.
+    pub(super) fn starts(&mut self, now: u64, view: u32, leader: NodeId, members: &[NodeId]) {
+        let suspended = members.iter().filter_map(|member| self.suspended.get(member));
+        let suspended_at = suspended.copied().min().unwrap_or(now);
+        let repaired = self.repaired(now, "view", view, members.len() as u32);
+        // A wrong suspicion begins with itself.
+        let changed_at = match self.changed {
+            Some((at, _)) => at,
+            None => suspended_at,
+        };
+        let leader = Some(leader.0);
+        self.repairs.push(Repaired { leader, suspended_at, changed_at, ..repaired });
+    }
+
+    pub(super) fn resumes(&mut self, now: u64, view: u32, who: NodeId) {
+        self.suspended.remove(&who);
         let is_it = |repaired: &&mut Repaired| repaired.view == view && repaired.how == "view";
         if let Some(repaired) = self.repairs.iter_mut().find(is_it) {
             repaired.resumed_at = now;

@@ -7,11 +7,11 @@ use mutua_algorithms::{Message, NodeId, Phase};
 use super::{Client, Stage, World};
 use crate::{Distribution, Load, event::Event};
 
-/// What became of a request at the time for which it was planned.
+/// What becomes of a request at the time for which it was planned.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Due {
     /// The process requests.
-    Made,
+    Now,
     /// An earlier request of the same client is not over: this one follows it.
     PutOff,
     /// The process is down or has restarted since, or the run ends.
@@ -47,7 +47,7 @@ impl<M: Message> World<M> {
     /// down, or crashed before its exit, another one makes it, unless all clients' processes are
     /// down.
     pub(crate) fn keep_light(&mut self, is_down: impl Fn(NodeId) -> bool) {
-        let idle = self.checks.waiting == 0 && self.checks.in_cs == 0;
+        let idle = !self.checks.is_waited_for() && !self.checks.is_held();
         let none_follows = self.planned == 0 && self.next_after.is_none();
         if !(self.is_light() && idle && none_follows) {
             return;
@@ -57,13 +57,8 @@ impl<M: Message> World<M> {
         }
     }
 
-    /// A planned request is due; makes it if it can be made.
-    pub(crate) fn request_is_due(
-        &mut self,
-        who: NodeId,
-        incarnation: u32,
-        client: &mut Client,
-    ) -> Due {
+    /// A planned request is due.
+    pub(crate) fn request_is_due(&mut self, who: NodeId, incarnation: u32, client: &Client) -> Due {
         self.planned -= 1;
         if incarnation == u32::MAX && self.stage != Stage::Draining {
             self.plan_arrival();
@@ -78,9 +73,7 @@ impl<M: Message> World<M> {
             self.backlog.entry(who).or_default().push_back(self.now);
             return Due::PutOff;
         }
-        self.measures.event([self.now, 1 << 32 | u64::from(who.0), 0, 0]);
-        self.make_request(who, client);
-        Due::Made
+        Due::Now
     }
 
     /// Plans the next request of a process that has restarted.
@@ -94,7 +87,9 @@ impl<M: Message> World<M> {
 
     // Requests, entries and exits.
 
-    fn make_request(&mut self, who: NodeId, client: &mut Client) {
+    /// A process requests; `place` is its place in the critical section that it requests.
+    pub(crate) fn make_request(&mut self, process: NodeId, place: NodeId, client: &mut Client) {
+        self.measures.event([self.now, 1 << 32 | u64::from(place.0), 0, 0]);
         self.requests += 1;
         self.idle_events = 0;
         if self.is_light() && self.is_warm(self.requests - 1) {
@@ -105,10 +100,10 @@ impl<M: Message> World<M> {
         }
         client.phase = Phase::Requesting;
         // A request that had to be put off has waited since it came.
-        let due = self.backlog.get_mut(&who).and_then(VecDeque::pop_front);
+        let due = self.backlog.get_mut(&process).and_then(VecDeque::pop_front);
         client.requested_at = due.unwrap_or(self.now);
-        client.entries_before = self.measures.entries_in_all;
-        client.found_free = self.checks.in_cs == 0 && self.checks.waiting == 0;
-        self.checks.requests(who);
+        client.entries_before = self.checks.here.entries;
+        client.found_free = self.checks.here.in_cs == 0 && self.checks.here.waiting == 0;
+        self.checks.requests(process);
     }
 }

@@ -4,5 +4,6 @@ mod controls;
 mod elections;
 mod repairs;
 mod reproducible;
+mod sections;
 mod theory;
 mod workloads;

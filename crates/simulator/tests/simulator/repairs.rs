@@ -114,6 +114,11 @@ fn a_partition_makes_two_leaders_and_two_processes_enter() {
     let leaders: std::collections::BTreeSet<_> =
         report.repairs.iter().filter_map(|repaired| repaired.leader).collect();
     assert!(leaders.contains(&1) && leaders.contains(&4), "{leaders:?}");
+    // Times are counted from the first suspicion: the election takes some.
+    for repaired in &report.repairs {
+        assert_eq!((repaired.after, repaired.changed_at), ("suspicion", repaired.suspended_at));
+        assert!(repaired.started_at > repaired.suspended_at, "{repaired:?}");
+    }
 }
 
 fn special(name: &str, plan: Plan) -> RepairReport {

@@ -38,6 +38,9 @@ pub(super) fn merged(reports: &[Report]) -> Report {
     merged.nonsense = sum(|report| report.nonsense);
     merged.lost = sum(|report| report.lost);
     merged.app_messages = sum(|report| report.app_messages);
+    for (section, entries) in merged.sections.iter_mut().enumerate() {
+        *entries = reports.iter().filter_map(|report| report.sections.get(section)).sum();
+    }
     merged.violation_count = sum(|report| report.violation_count);
     merged.overtakings =
         merged.overtakings.map(|_| sum(|report| report.overtakings.unwrap_or_default()));

@@ -20,6 +20,8 @@ pub(super) struct Recording {
     picture: PictureArguments,
     /// The command that repeats the run.
     command: String,
+    /// How many critical sections there are.
+    sections: u32,
     written: Rc<RefCell<Written>>,
 }
 
@@ -63,12 +65,14 @@ impl Recording {
             shown,
             ..Written::default()
         };
-        Ok(Some(Self { trace, picture, command, written: Rc::new(RefCell::new(written)) }))
+        let sections = arguments.sections.map_or(1, |sections| sections.count);
+        let written = Rc::new(RefCell::new(written));
+        Ok(Some(Self { trace, picture, command, sections, written }))
     }
 
     /// A recorder that writes to these files. [`finish`](Self::finish) reports errors.
     pub(super) fn recorder(&self, algorithm: &str, start: &Start) -> Recorder {
-        let names = Header::default_names(start);
+        let names = Header::names_in_sections(start, self.sections);
         let mut header = Header::new(algorithm, start, names, Unit::Nanoseconds);
         header.title = self.command.clone();
         self.written.borrow_mut().begin(&header);

@@ -122,6 +122,7 @@ fn refuse(arguments: &Arguments) -> Result<()> {
     let may_be_wrong = matches!(arguments.detector, Some(Detector::Timeout(_)));
     let given = [
         ("--runs", arguments.runs > 1),
+        ("--sections", arguments.sections.is_some()),
         ("--shrink", arguments.shrink),
         ("--app-messages", arguments.app_messages.is_some()),
         ("--order", arguments.order),

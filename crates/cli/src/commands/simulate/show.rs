@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use mutua_algorithms::{About, Claim, Structure};
 use mutua_simulator::{
     Distribution, Expected, Interval, Latency, Load, Meaning, Network, Plan, Quantiles, Report,
-    Violation, Who,
+    Sections, Violation, Who,
 };
 
 use super::outcome::{MEASURES, Outcome, RESPONSE, WAITING};
@@ -47,6 +47,9 @@ pub(super) fn summary(
     if plan.app_messages.is_some() {
         line(&mut text, "application", &format!("{} messages", merged.app_messages));
     }
+    if !merged.sections.is_empty() {
+        line(&mut text, "entries", &in_sections(&merged.sections));
+    }
     let bypass = format!("{} by others", counted(merged.max_bypass, "entry"));
     line(&mut text, "max. bypass", &bypass);
     line(&mut text, "checks", &checks(about, plan, &merged));
@@ -67,6 +70,16 @@ pub(super) fn summary(
     line(&mut text, "events", &events);
     text
 }
+
+/// The entries of each critical section, of many the first ones.
+fn in_sections(entries: &[u64]) -> String {
+    let shown: Vec<_> = entries.iter().take(SHOWN).map(u64::to_string).collect();
+    let more = if entries.len() > SHOWN { ", ..." } else { "" };
+    format!("{}{more} in sections 0 to {}", shown.join(", "), entries.len() - 1)
+}
+
+/// So many critical sections are shown.
+const SHOWN: usize = 8;
 
 /// The figure that the structure is used for: c in c sqrt(N) of quorums, the longest wait on a
 /// ring.
@@ -204,6 +217,7 @@ pub(super) fn situation(plan: &Plan, about: &About, outcome: &Outcome) -> String
     let entries = outcome.reports.iter().map(|report| report.entries).sum::<u64>();
     let mut parts = vec![counted(plan.setup.nodes.into(), "process")];
     parts.extend(structure(about, plan));
+    parts.extend(sections(plan.sections));
     parts.push(load);
     parts.extend(requesters(&plan.workload.who));
     parts.push(format!("hold time {}", durations::show_distribution(&plan.workload.hold)));
@@ -224,6 +238,14 @@ fn structure(about: &About, plan: &Plan) -> Vec<String> {
         Structure::Complete | Structure::Ring | Structure::Sets => {}
     }
     parts
+}
+
+fn sections(Sections { count, exponent }: Sections) -> Option<String> {
+    let drawn = match exponent {
+        0.0 => String::new(),
+        exponent => format!(" drawn by Zipf's law with exponent {exponent}"),
+    };
+    (count > 1).then(|| format!("{count} critical sections{drawn}"))
 }
 
 fn requesters(requesters: &Who) -> Option<String> {

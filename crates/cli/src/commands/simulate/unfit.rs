@@ -22,7 +22,7 @@ use Run::{Daemon, Election, Mutex};
 /// An option, whether it was given, and the kinds of simulation that it applies to.
 type Fit = (&'static str, fn(&Arguments) -> bool, &'static [Run]);
 
-const OPTIONS: [Fit; 37] = [
+const OPTIONS: [Fit; 38] = [
     ("--entries", |given| given.entries.is_some(), &[Mutex]),
     ("--warm-up", |given| given.warm_up.is_some(), &[Mutex]),
     ("--load", |given| given.workload.load.is_some(), &[Mutex]),
@@ -30,6 +30,7 @@ const OPTIONS: [Fit; 37] = [
     ("--requesters", |given| given.workload.requesters.is_some(), &[Mutex]),
     ("--hold", |given| given.workload.hold.is_some(), &[Mutex]),
     ("--requests", |given| !given.workload.requests.is_empty(), &[Mutex]),
+    ("--sections", |given| given.sections.is_some(), &[Mutex]),
     ("--against", |given| given.against.is_some(), &[Mutex]),
     ("--precision", |given| given.precision.is_some(), &[Mutex]),
     ("--app-messages", |given| given.app_messages.is_some(), &[Mutex]),
