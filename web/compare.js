@@ -137,7 +137,7 @@ function plot(one) {
 	/** The share of an axis. @type {(value: number, low: number, high: number) => number} */
 	const share = (value, low, high) => (isLog ? Math.log(Math.max(value, low) / low) / Math.log(high / low) : value / high);
 	const last = stops[stops.length - 1];
-	const x = (/** @type {number} */ at) => LEFT + (W - LEFT - 12) * share(at, stops[0], last > stops[0] ? last : 2 * last);
+	const x = (/** @type {number} */ at) => LEFT + 9 + (W - LEFT - 21) * share(at, stops[0], last > stops[0] ? last : 2 * last);
 	const y = (/** @type {number} */ value) => H - BOTTOM - (H - BOTTOM - 26) * share(value, least, most);
 	const over = loads ? "offered load" : "processes";
 	const picture = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `${one.title} over ${over}; the table below has the figures` });

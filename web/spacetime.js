@@ -80,7 +80,9 @@ export class SpaceTime {
 		const names = [...picture.querySelectorAll(".name")].map((name) => name.cloneNode(true));
 		this.left = Math.max(0, ...names.map((name) => Number(name.getAttribute("x")))) + 8;
 		this.names = svg("svg", { class: "names", "aria-hidden": "true", viewBox: `0 0 ${this.left} ${height}` });
-		this.names.append(svg("rect", { class: "ground", width: this.left, height }), ...names);
+		const rows = names.map((name) => Number(name.getAttribute("y")));
+		const top = Math.min(...rows) - 16;
+		this.names.append(svg("rect", { class: "ground", width: this.left, y: top, height: Math.max(0, Math.max(...rows) + 10 - top) }), ...names);
 		this.host.replaceChildren(picture, this.names);
 		this.picture = picture;
 		this.fit();

@@ -99,8 +99,10 @@ pub(crate) fn of_parse_error(error: &clap::Error) -> ExitCode {
     let text = if io::stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };
     match in_our_words(&text) {
         Some(text) => eprint!("{text}"),
-        // Standard error may be closed.
-        None => drop(error.print()),
+        None => {
+            // Standard error may be closed.
+            let _ = error.print();
+        }
     }
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }
@@ -125,4 +127,26 @@ pub(crate) fn of_error(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(*code);
     }
     if error.downcast_ref::<Usage>().is_some() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_our_words;
+
+    #[test]
+    fn an_invalid_number_is_refused_with_what_to_give() {
+        for (word, ours) in [
+            ("abc", "give a whole number"),
+            ("", "give a whole number"),
+            ("99999999999999999999", "the number is too large"),
+        ] {
+            let theirs = word.parse::<u32>().expect_err("not a number").to_string();
+            let message = format!("error: invalid value '{word}' for '--port <PORT>': {theirs}");
+            let message = in_our_words(&message).expect("it has the standard library's words");
+            assert!(message.ends_with(&format!("for '--port <PORT>': {ours}")), "{message}");
+        }
+        let theirs = "x".parse::<f64>().expect_err("not a number").to_string();
+        assert_eq!(in_our_words(&theirs).as_deref(), Some("give a number"));
+        assert_eq!(in_our_words("error: unexpected argument '--x' found"), None);
+    }
 }

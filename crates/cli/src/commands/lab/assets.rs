@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn only_lines_of_comments_are_left_out() {
-        let script = "// A.\nlet a = 1; // b\n/** C. */\n\t/** @type {any} */ (a).b();\n/*\n * D.\n */\nf();";
+        let script = "// A.\nlet a = 1; // b\n/** C. */\n\t/** @type {any} */ (a).b();\n\
+                      /*\n * D.\n */\nf();";
         let served = "\nlet a = 1; // b\n\n\t/** @type {any} */ (a).b();\n\n\n\nf();\n";
         assert_eq!(without_comments(script), served);
         for (path, asset) in ASSETS.iter().filter(|(_, asset)| asset.kind == SCRIPT) {

@@ -174,7 +174,11 @@ impl Running<'_> {
                 self.lose(&why).await;
                 self.send(ToSupervisor::Lost);
             }
-            Some(Event::Opened { session, .. }) => self.send(ToSupervisor::Session(session)),
+            // The first one was opened before the grant.
+            Some(Event::Opened { session, .. }) => {
+                self.report.reconnected();
+                self.send(ToSupervisor::Session(session));
+            }
             Some(Event::Note(text)) => self.report.note(&text),
             Some(Event::Released | Event::Unreachable(_)) | None => self.session_over = true,
             Some(Event::Waiting(_) | Event::Granted { .. } | Event::Refused(_)) => {}

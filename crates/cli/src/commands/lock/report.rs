@@ -140,6 +140,16 @@ impl Report {
         self.write(&format!("{not}: {why}"));
     }
 
+    /// The connection was lost while the lock is held, and a node knows the client again: its own
+    /// after a restart, or one that has taken its hold over.
+    pub(super) fn reconnected(&mut self) {
+        self.event(json!({ "event": "reconnected", "name": self.name }));
+        if self.verbose && !self.json {
+            let name = &self.name;
+            self.write(&format!("{name}: the node was lost; another connection is up, still held"));
+        }
+    }
+
     pub(super) fn lost(&mut self, name: &str, why: &str) {
         self.event(json!({ "event": "lost", "name": name, "reason": why }));
         if !self.json {
