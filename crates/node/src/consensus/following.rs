@@ -123,6 +123,8 @@ impl Consensus {
         let ids = |voters: &BTreeSet<VoterId>| voters.iter().map(|one| MemberId(one.0)).collect();
         let members =
             EngineMembers { voters: ids(&status.voters), learners: ids(&status.learners) };
+        let all = members.voters.union(&members.learners).copied().collect();
+        driver.call(|core, _| core.protocol.set_engine_voters(all));
         // A voter counts when the change is complete: until then a majority of the voters before it
         // is needed too.
         let step = match status.changing {

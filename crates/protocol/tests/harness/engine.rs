@@ -259,8 +259,12 @@ impl World {
     }
 
     pub(crate) fn tell_leader(&mut self, id: MemberId, leads: bool) {
+        let voters = self.engine.voters();
         if let Some(slot) = self.slot_of(id) {
-            self.call(slot, |layer, now| layer.leads(now, leads));
+            self.call(slot, |layer, now| {
+                layer.leads(now, leads);
+                layer.set_engine_voters(voters);
+            });
         }
     }
 }
