@@ -277,6 +277,8 @@ fn what_was_wrong_once_while_members_changed_is_right() {
     check_churn("ricart-agrawala-token", 5, false);
     // The level rose, and a former voter that could not use it was still needed to let it go.
     check_churn("le-lann", 1221, false);
+    // A leader that had just started let a voter go by what was decided before it was one.
+    check_churn("le-lann", 1035, false);
 }
 
 fn is_found(lease: LeaseRules) {

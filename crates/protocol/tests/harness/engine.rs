@@ -146,6 +146,13 @@ impl World {
         }
     }
 
+    /// Whether a voter has applied all that is in its log.
+    #[allow(dead_code, reason = "one of the two worlds changes voters")]
+    pub(crate) fn has_applied_all(&self, id: MemberId) -> bool {
+        let replica = self.engine.replicas.get(&id);
+        replica.is_some_and(|replica| replica.applied == replica.log.len())
+    }
+
     /// A proposal is decided, if a majority can have it.
     pub(crate) fn on_commit(&mut self, command: Command) {
         let Some(leader) = self.engine.leader else { return };
