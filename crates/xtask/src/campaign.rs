@@ -1,11 +1,12 @@
 //! `cargo xtask campaign`: many faults of whole nodes, in slices whose counts are kept.
 //!
 //! A slice is a run of a test over some seeds of one algorithm, in a release build: of
-//! `decided_views` in simulated time (with `--churn` of worlds whose members and rules also change),
-//! or of `real_faults` with real processes (`--real`). Its line is appended to a file in `docs/campaigns`, with the date and the commit; the next call goes on
-//! where the file ends. The commit is that of the program, of which the campaign has a copy, so that
-//! the tree may change meanwhile. A seed that fails is printed with its events, and is kept as a line with
-//! one violation.
+//! `decided_views` in simulated time (with `--churn` of worlds whose members and rules also
+//! change), or of `real_faults` with real processes (`--real`). Its line is appended to a file in
+//! `docs/campaigns`, with the date and the commit; the next call goes on where the file ends. The
+//! commit is that of the program, of which the campaign has a copy, so that the tree may change
+//! meanwhile. A seed that fails is printed with its events, and is kept as a line with one
+//! violation.
 
 use std::{
     collections::BTreeMap,
