@@ -56,9 +56,10 @@ async fn a_change_of_the_rules_is_in_force_at_all_members_and_a_holder_keeps_its
     assert!(nodes[1].lock("votes/1").try_acquire().await.is_err());
     drop(held);
     let next = nodes[1].lock("votes/1").acquire().await.expect("a guard");
+    let other = nodes[1].lock("other").acquire().await.expect("a guard");
     assert_eq!(algorithm(&nodes[1], "votes/1"), Some("maekawa"));
     assert_eq!(algorithm(&nodes[1], "other"), Some("naimi-trehel"));
-    drop(next);
+    drop((next, other));
     let text = nodes[0].handle().rules().expect("decided").1;
     assert_eq!(mutua_node::parse_rules(&text, "f").expect("rules"), rules);
     // The configuration has none of it, and says nothing.

@@ -1,6 +1,6 @@
-//! A lease of etcd holds a lock of its own, so that it survives its node as holds do: it is recorded
-//! at the keepers before the client is informed of it, a custodian serves it when the node is lost,
-//! and keep-alives go on at any member. No client can use or see such a lock.
+//! A lease of etcd holds a lock of its own, so that it survives its node as holds do: it is
+//! recorded at the keepers before the client is informed of it, a custodian serves it when the node
+//! is lost, and keep-alives go on at any member. No client can use or see such a lock.
 
 use crate::leases::SessionId;
 

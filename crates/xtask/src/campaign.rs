@@ -1,11 +1,12 @@
 //! `cargo xtask campaign`: many faults of whole nodes, in slices whose counts are kept.
 //!
 //! A slice is a run of a test over some seeds of one algorithm, in a release build: of
-//! `decided_views` in simulated time (with `--churn` of worlds whose members and rules also change),
-//! or of `real_faults` with real processes (`--real`). Its line is appended to a file in `docs/campaigns`, with the date and the commit; the next call goes on
-//! where the file ends. The commit is that of the program, of which the campaign has a copy, so that
-//! the tree may change meanwhile. A seed that fails is printed with its events, and is kept as a line with
-//! one violation.
+//! `decided_views` in simulated time (with `--churn` of worlds whose members and rules also
+//! change), or of `real_faults` with real processes (`--real`). Its line is appended to a file in
+//! `docs/campaigns`, with the date and the commit; the next call goes on where the file ends. The
+//! commit is that of the program, of which the campaign has a copy, so that the tree may change
+//! meanwhile. A seed that fails is printed with its events, and is kept as a line with one
+//! violation.
 
 use std::{
     collections::BTreeMap,
@@ -33,21 +34,21 @@ struct Kind {
     variables: &'static [(&'static str, &'static str)],
 }
 
-/// Smaller seeds are short worlds, for the gate. A slice is a quarter of a million faults, and
-/// takes less than a minute.
+/// Smaller seeds are short worlds, for the gate. A slice is some 65,000 faults, and takes some
+/// 20 s of a processor.
 const SIMULATED: Kind = Kind {
     kept: "docs/campaigns/simulated.txt",
     package: "mutua-protocol",
     test: "decided_views",
     filter: "never_two",
     first: 1000,
-    seeds: 4000,
+    seeds: 1000,
     variables: &[],
 };
 
 /// The same worlds, in which members also join, leave, are replaced and change their roles.
 const CHURN: Kind =
-    Kind { kept: "docs/campaigns/churn.txt", filter: "come_and_go", seeds: 2000, ..SIMULATED };
+    Kind { kept: "docs/campaigns/churn.txt", filter: "come_and_go", seeds: 300, ..SIMULATED };
 
 /// A slice is some minutes.
 const REAL: Kind = Kind {

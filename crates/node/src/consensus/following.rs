@@ -120,9 +120,15 @@ impl Consensus {
     /// The leader lets the voters follow the directory.
     pub(super) fn look_at_voters(self: &Arc<Self>, driver: &Arc<Driver>, engine: &Arc<Engine>) {
         let status = engine.status();
+        if status.applied != status.last_log {
+            // By what was decided before, a voter that was confirmed since would be let go.
+            return;
+        }
         let ids = |voters: &BTreeSet<VoterId>| voters.iter().map(|one| MemberId(one.0)).collect();
         let members =
             EngineMembers { voters: ids(&status.voters), learners: ids(&status.learners) };
+        let all = members.voters.union(&members.learners).copied().collect();
+        driver.call(|core, _| core.protocol.set_engine_voters(all));
         // A voter counts when the change is complete: until then a majority of the voters before it
         // is needed too.
         let step = match status.changing {

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use mutua_algorithms::{Time, split_mix::mix};
+use mutua_algorithms::Time;
 
 use super::{Protocol, ProtocolConfig, Timer, ViewState, rules::DecidedRules};
 use crate::{
@@ -328,18 +328,6 @@ impl Protocol {
             layered.layer.raise_floor(time.epoch());
         }
         later
-    }
-
-    /// A digest of what members must share to connect: the rules that the cluster was founded with,
-    /// and its id or, with the fixed list, the number of members.
-    pub(super) fn rules_digest(&self) -> u64 {
-        let founding = self.layered.as_ref().map(|layered| &layered.rules.founding);
-        let plan = founding.unwrap_or(&self.config.plan);
-        let shared = match &self.config.views {
-            ViewSource::Decided { cluster, .. } => *cluster,
-            ViewSource::FixedList | ViewSource::Unknown { .. } => u64::from(plan.members()),
-        };
-        mix(plan.digest() ^ mix(shared))
     }
 
     /// The pause between two heartbeats.

@@ -5,7 +5,10 @@
 //! the directory, and for each former one that a remembered view names: the words that end such a
 //! view pass over it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{Protocol, ViewSource, decided::Layered};
 use crate::{
@@ -53,6 +56,13 @@ impl Protocol {
     /// An engine runs at this node from now on; its state before its log is of this version.
     pub fn start_voting(&mut self, now: Moment, version: u64) {
         self.with_layer(now, |layer| layer.start_voting(now, version));
+    }
+
+    /// The voters of the consensus engine, and those that are to vote, at its leader.
+    pub fn set_engine_voters(&mut self, voters: BTreeSet<MemberId>) {
+        if let Some(layered) = &mut self.layered {
+            layered.layer.set_engine_voters(voters);
+        }
     }
 
     /// No engine runs at this node any more: its answers do not count.

@@ -7,7 +7,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Protocol, decided::Layered};
+use mutua_algorithms::split_mix::mix;
+
+use super::{Protocol, ViewSource, decided::Layered};
 use crate::{
     Level, Plan, Rule,
     views::{DecidedState, DecidedView},
@@ -75,6 +77,18 @@ impl Layered {
 }
 
 impl Protocol {
+    /// A digest of what members must share to connect: the rules that the cluster was founded with,
+    /// and its id or, with the fixed list, the number of members.
+    pub(super) fn rules_digest(&self) -> u64 {
+        let founding = self.layered.as_ref().map(|layered| &layered.rules.founding);
+        let plan = founding.unwrap_or(&self.config.plan);
+        let shared = match &self.config.views {
+            ViewSource::Decided { cluster, .. } => *cluster,
+            ViewSource::FixedList | ViewSource::Unknown { .. } => u64::from(plan.members()),
+        };
+        mix(plan.digest() ^ mix(shared))
+    }
+
     /// Takes up decided rules.
     pub(super) fn sync_rules(&mut self) {
         let Some(layered) = &mut self.layered else { return };

@@ -247,7 +247,16 @@ impl ViewLayer {
     pub fn leads(&mut self, now: Moment, leads: bool) {
         self.advance(now);
         self.leads = leads;
+        if !leads {
+            self.policy.set_engine_voters(None);
+        }
         self.settle(now);
+    }
+
+    /// The voters of the consensus engine, at its leader: the level of the protocol rises only when
+    /// all of them can use it.
+    pub fn set_engine_voters(&mut self, voters: BTreeSet<MemberId>) {
+        self.policy.set_engine_voters(self.leads.then_some(voters));
     }
 
     /// Something has arrived from this incarnation.

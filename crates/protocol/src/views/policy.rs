@@ -66,6 +66,8 @@ pub struct Policy {
     /// When this voter applied the last view.
     decided_at: Moment,
     proposed: Option<(Command, Moment)>,
+    /// The voters of the consensus engine, once they are known to this leader.
+    engine: Option<BTreeSet<MemberId>>,
     /// A view that did not begin in time, and who was late.
     late: Option<(ViewNumber, BTreeSet<Instance>)>,
 }
@@ -74,6 +76,11 @@ impl Policy {
     /// The policy of a voter that starts now.
     pub fn new(now: Moment) -> Self {
         Self { started: now, ..Self::default() }
+    }
+
+    /// The voters of the consensus engine; none at a voter that does not lead.
+    pub fn set_engine_voters(&mut self, voters: Option<BTreeSet<MemberId>>) {
+        self.engine = voters;
     }
 
     /// A node has asked.
@@ -283,12 +290,26 @@ impl Policy {
         (smaller || floor >= last.epoch || (differs && settled)).then_some(next)
     }
 
-    /// The highest level that all members of the directory can use, never below the last one. Of a
-    /// member that this voter has received nothing from it is not known, and the level stays.
+    /// The highest level that all members can use, never below the last one. Of a member that this
+    /// voter has received nothing from it is not known, and the level stays. A former member counts
+    /// as long as a view that may matter names it, or the engine needs its vote: the others refuse
+    /// it once it does not understand the level.
     fn next_level(&self, state: &DecidedState) -> u16 {
-        let last = state.last().map_or(0, |last| last.level);
+        let mut all: BTreeSet<_> = state.directory().members().map(|(id, _)| id).collect();
+        let last = match (state.last(), &self.engine) {
+            (None, _) => 0,
+            (Some(last), None) => return last.level,
+            (Some(last), Some(engine)) => {
+                all.extend(engine);
+                last.level
+            }
+        };
+        for view in state.views() {
+            all.extend(view.everybody().into_iter().map(|one| one.member));
+            all.extend(&view.voters);
+        }
         let newest = |id: MemberId| Some(self.rows.get(&id)?.row.newest);
-        let all: Option<Vec<_>> = state.directory().members().map(|(id, _)| newest(id)).collect();
+        let all: Option<Vec<_>> = all.into_iter().map(newest).collect();
         let common = all.and_then(|all| all.into_iter().min());
         common.map_or(last, |common| common.max(last))
     }

@@ -51,6 +51,11 @@ pub fn voter_step(
         // leads, nobody asks it any more, and it could not let that view begin.
         return Some(VoterStep::Dismiss(old));
     }
+    // A leader that had not applied its log yet may have let a voter go by what was decided before.
+    let missing = |id: &MemberId| !voters.contains(id) && seen.contains(id);
+    if let Some(id) = directory.voters().into_iter().find(missing) {
+        return Some(VoterStep::Admit(id));
+    }
     if !state.is_settled() {
         return None;
     }
@@ -152,6 +157,14 @@ mod tests {
         begin(&mut state);
         assert_eq!(step(&state, 1..=3), Some(VoterStep::Dismiss(MemberId(2))));
         assert_eq!(step(&state, [1, 3]), None);
+    }
+
+    #[test]
+    fn a_voter_that_the_engine_lacks_is_admitted_again() {
+        let state = state(3);
+        assert_eq!(step(&state, [1, 3]), Some(VoterStep::Admit(MemberId(2))));
+        let engine = EngineMembers { voters: ids([1, 3]), learners: BTreeSet::new() };
+        assert_eq!(voter_step(&state, &engine, &ids([1, 3])), None, "it does not run");
     }
 
     #[test]

@@ -300,6 +300,9 @@ impl World {
     fn change_voters(&mut self) {
         let Some(leader) = self.engine.leader.filter(|&one| self.has_majority(one)) else { return };
         let Some(slot) = self.slot_of(leader) else { return };
+        if !self.has_applied_all(leader) {
+            return;
+        }
         let now = self.local(slot);
         let voters = self.engine.voters();
         // Here one that is dismissed gets the log no longer, and one that is admitted has it.

@@ -173,9 +173,13 @@ impl World {
     fn lose_disk(&mut self, slot: usize) -> Option<&'static str> {
         let lost = |node: &super::world::Node| node.disk_lost;
         let survives = |state: &DecidedState| {
+            // One that was lost before and is removed may still vote in the engine.
+            let is_left = |id: &&MemberId| {
+                let there = self.slot_of(**id).is_some_and(|one| !lost(&self.nodes[one]));
+                there && **id != self.nodes[slot].id
+            };
             let rest = |voters: &std::collections::BTreeSet<MemberId>| {
-                voters.iter().filter(|id| **id != self.nodes[slot].id).count()
-                    >= majority(voters.len())
+                voters.iter().filter(is_left).count() >= majority(voters.len())
             };
             rest(&state.directory().voters())
                 && rest(&self.engine.voters())

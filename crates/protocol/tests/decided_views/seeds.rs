@@ -268,6 +268,19 @@ fn what_was_wrong_once_is_right() {
     assert_eq!(run("ricart-agrawala", 2187, LeaseRules::Right, true, false).failure, None);
 }
 
+/// The same for worlds whose members come and go.
+#[test]
+fn what_was_wrong_once_while_members_changed_is_right() {
+    // A member was cut off while it was removed, and stayed in its last view for ever.
+    check_churn("carvalho-roucairol", 1, false);
+    // A view began late, and its late members were kept out of every later one.
+    check_churn("ricart-agrawala-token", 5, false);
+    // The level rose, and a former voter that could not use it was still needed to let it go.
+    check_churn("le-lann", 1221, false);
+    // A leader that had just started let a voter go by what was decided before it was one.
+    check_churn("le-lann", 1035, false);
+}
+
 fn is_found(lease: LeaseRules) {
     let found = (0..300).find_map(|seed| {
         let world = run("naimi-trehel", seed, lease, false, false);

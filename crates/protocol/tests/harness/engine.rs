@@ -146,6 +146,13 @@ impl World {
         }
     }
 
+    /// Whether a voter has applied all that is in its log.
+    #[allow(dead_code, reason = "one of the two worlds changes voters")]
+    pub(crate) fn has_applied_all(&self, id: MemberId) -> bool {
+        let replica = self.engine.replicas.get(&id);
+        replica.is_some_and(|replica| replica.applied == replica.log.len())
+    }
+
     /// A proposal is decided, if a majority can have it.
     pub(crate) fn on_commit(&mut self, command: Command) {
         let Some(leader) = self.engine.leader else { return };
@@ -259,8 +266,12 @@ impl World {
     }
 
     pub(crate) fn tell_leader(&mut self, id: MemberId, leads: bool) {
+        let voters = self.engine.voters();
         if let Some(slot) = self.slot_of(id) {
-            self.call(slot, |layer, now| layer.leads(now, leads));
+            self.call(slot, |layer, now| {
+                layer.leads(now, leads);
+                layer.set_engine_voters(voters);
+            });
         }
     }
 }

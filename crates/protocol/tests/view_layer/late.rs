@@ -46,3 +46,36 @@ fn a_view_that_begins_late_keeps_nobody_out_of_the_next_one() {
     assert_eq!(next.members, set(&[1, 2, 3, 4]));
     assert_eq!(next.voters, [2, 3].map(MemberId).into());
 }
+
+#[test]
+fn the_level_does_not_rise_while_the_engine_needs_a_former_member_that_cannot_use_it() {
+    let settings = settings();
+    let mut state = state(&[1, 2, 3], &[view(1, &[1, 2, 3], &[1, 2, 3])]);
+    state.apply(&Command::Begun(ViewNumber(1)));
+    let change = state.change(DirectoryChange::Remove(MemberId(3)));
+    state.apply(&change);
+    let mut policy = Policy::default();
+    policy.set_engine_voters(Some([1, 2, 3].map(MemberId).into()));
+    let ask = |policy: &mut Policy, millis: u64, view: u64| {
+        for (id, newest) in [(1, 1), (2, 1), (3, 0)] {
+            let (sees, view, stage) = (set(&[1, 2, 3]), ViewNumber(view), Stage::Begun);
+            let row = Row { instance: one(id), sees, floor: 0, view, stage, newest };
+            policy.heard(at(millis), &settings, row);
+        }
+    };
+    ask(&mut policy, 0, 1);
+    let Some(Command::View(without)) = policy.propose(at(0), &settings, &state) else {
+        panic!("a member is removed");
+    };
+    assert_eq!((without.members.len(), without.level), (2, 0));
+    state.apply(&Command::View(without));
+    state.apply(&Command::Begun(ViewNumber(2)));
+    // The view has begun, and the engine has not let it vote no longer.
+    ask(&mut policy, 300, 2);
+    assert_eq!(policy.propose(at(300), &settings, &state), None);
+    policy.set_engine_voters(Some([1, 2].map(MemberId).into()));
+    let Some(Command::View(next)) = policy.propose(at(600), &settings, &state) else {
+        panic!("all that are left can use the next level");
+    };
+    assert_eq!((next.members.len(), next.level), (2, 1));
+}
