@@ -328,7 +328,7 @@ impl Config {
                 let problem = ConfigProblem::SameAddress(member.address.clone());
                 return Err((Part::Member(index), problem));
             }
-            if self.members.len() > 1 && member.address.ends_with(":0") {
+            if member.name != self.node && member.address.ends_with(":0") {
                 let problem = ConfigProblem::NoPort(member.address.clone());
                 return Err((Part::Member(index), problem));
             }

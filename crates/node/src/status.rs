@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mutua_protocol::{LinkStatus, Member, Status};
+use mutua_protocol::{LinkStatus, Member, Status, views::Directory};
 use serde::{Deserialize, Serialize};
 
 use crate::driver::Driver;
@@ -108,10 +108,10 @@ impl Driver {
             let stopped = core.stopped().map(|why| why.to_string());
             (core.protocol.status(now), stopped, core.protocol.directory().cloned())
         });
-        let founded = directory.is_some();
         let engine = self.consensus.get().map(|one| one.engine_voters()).unwrap_or_default();
-        let directory = directory.unwrap_or_default();
         let Status { cluster, me, epoch, links, locks, held, waiting, counts, view, .. } = status;
+        let links = self.shown_links(me, links, directory.as_ref());
+        let directory = directory.unwrap_or_default();
         let member = |member: Member, up: bool, for_ms: u64, backlog: usize| {
             let view = view.as_ref();
             let row = view.and_then(|view| view.reach.iter().find(|(of, _)| *of == member));
@@ -140,13 +140,6 @@ impl Driver {
             }
         };
         let of_link = |link: LinkStatus| member(link.member, link.up, link.for_ms, link.backlog);
-        let mut links = match founded {
-            true => links,
-            false => self.listed(me, links),
-        };
-        // A former member may still have a link, until a view without it has begun.
-        links
-            .retain(|link| directory.at(link.member.0).is_none_or(|id| !directory.was_removed(id)));
         let (before, after): (Vec<_>, Vec<_>) =
             links.into_iter().partition(|link| link.member < me);
         let own = std::iter::once(member(me, true, 0, 0));
@@ -177,6 +170,19 @@ impl Driver {
             messages: counts.messages,
             lazy: counts.lazy,
         }
+    }
+
+    /// The links to members. A former one may still have a link, until a view without it has begun.
+    fn shown_links(
+        &self,
+        me: Member,
+        links: Vec<LinkStatus>,
+        directory: Option<&Directory>,
+    ) -> Vec<LinkStatus> {
+        let Some(directory) = directory else { return self.listed(me, links) };
+        let id = |link: &LinkStatus| directory.at(link.member.0);
+        let is_member = |link: &LinkStatus| id(link).is_none_or(|id| !directory.was_removed(id));
+        links.into_iter().filter(is_member).collect()
     }
 
     /// Before the cluster is founded: the members of the list, which are dialled once it is.

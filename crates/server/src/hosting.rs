@@ -420,8 +420,8 @@ impl Service {
     }
 
     /// The endpoints of the other nodes for a client on this host. A client gets them before its
-    /// first grant, or it would have nowhere to go if this node crashed behind the grant. Nodes that
-    /// do not answer soon are sent later, by [`follow_peers`](Self::follow_peers).
+    /// first grant, or it would have nowhere to go if this node crashed behind the grant. Nodes
+    /// that do not answer soon are sent later, by [`follow_peers`](Self::follow_peers).
     pub(crate) async fn peers_for(self: &Arc<Self>, host: &str) -> Option<v1::Peers> {
         if self.is_alone() {
             return None;
@@ -431,8 +431,8 @@ impl Service {
         Some(peers(&known, host))
     }
 
-    /// Sends the connected clients the endpoints of the other nodes when these have changed: members
-    /// join, and others were not up yet. Does not return while the node runs.
+    /// Sends the connected clients the endpoints of the other nodes when these have changed:
+    /// members join, and others were not up yet. Does not return while the node runs.
     pub(crate) async fn follow_peers(self: Arc<Self>) {
         let mut sent = Vec::new();
         while self.handle.is_replicated() {

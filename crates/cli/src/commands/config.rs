@@ -271,7 +271,7 @@ mod tests {
         member("10.0.0.1:7001").expect_err("no name");
         let error = new("", "a", "/d", false, &all).expect_err("no name").to_string();
         assert_eq!(error, "the name of the cluster is empty");
-        let open = members(&["a=127.0.0.1:0", "b=127.0.0.1:7001"]);
+        let open = members(&["a=127.0.0.1:7001", "b=127.0.0.1:0"]);
         let error = new("shop", "a", "/d", true, &open).expect_err("no port").to_string();
         assert!(error.contains("the other members need a port"), "{error}");
     }
@@ -282,7 +282,8 @@ mod tests {
         let file = directory.path().join("a.toml");
         let with = |address: &str| {
             let text = format!(
-                "cluster = \"c\"\nnode = \"a\"\n[[members]]\nname = \"a\"\naddress = \"{address}:1\"\n\
+                "cluster = \"c\"\nnode = \"a\"\n\
+                 [[members]]\nname = \"a\"\naddress = \"{address}:1\"\n\
                  [[members]]\nname = \"b\"\naddress = \"{address}:2\"\n"
             );
             std::fs::write(&file, text).expect("written");

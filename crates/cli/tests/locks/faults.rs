@@ -130,7 +130,8 @@ fn a_node_killed_after_its_directory_was_removed_is_replaced_by_one_that_learns_
     fs::remove_dir_all(scene.socket().with_extension("d")).expect("removed");
     kill("-KILL", scene.node_pid());
     let busy = scene.lock(&["-n", "x"], &["true"]).stderr(Stdio::null()).status().expect("run");
-    assert_eq!(busy.code(), Some(75));
+    // Held, or not known to be yet: grants are suspended then.
+    assert!([Some(75), Some(69)].contains(&busy.code()), "{busy}");
     wait_for("the next node to know the holder", || token(&scene.show("x")) == before);
     holder.release();
     let number = |token: String| token.trim().parse::<u64>().expect("a token");
