@@ -82,7 +82,7 @@ pub(super) enum Action {
     /// A change is checked for views of every size, decided, and in force with the next view.
     /// Holders keep their locks, and waiters their order.
     Rules {
-        /// File with the tables [[locks]], or a configuration that has them; - reads standard
+        /// File with the tables `[[locks]]`, or a configuration that has them; - reads standard
         /// input. Without it the rules are shown.
         file: Option<PathBuf>,
 
