@@ -917,7 +917,7 @@ pub struct MemberRequest {}
 pub struct RulesRequest {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RulesResponse {
-    /// The tables \[[locks]\] of a configuration, as TOML.
+    /// The `locks` tables of a configuration, as TOML.
     #[prost(string, tag = "1")]
     pub rules: ::prost::alloc::string::String,
     /// The number of changes since the cluster was founded.
@@ -926,7 +926,7 @@ pub struct RulesResponse {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ChangeRulesRequest {
-    /// The tables \[[locks]\] of a configuration, as TOML.
+    /// The `locks` tables of a configuration, as TOML.
     #[prost(string, tag = "1")]
     pub rules: ::prost::alloc::string::String,
     /// The name of the file, for errors.
