@@ -265,7 +265,7 @@ class Session:
 
     def proclaim(self, request: Request, value: bytes, confirmed: Callable[[bool], None]) -> None:
         """Gives the leader of this request another value. The function is called with whether it led then."""
-        if request.phase is not Phase.HELD:
+        if request.id not in self.requests or request.phase is not Phase.HELD:
             confirmed(False)
             return
         self.last_id += 1
