@@ -129,9 +129,13 @@ fn a_node_killed_after_its_directory_was_removed_is_replaced_by_one_that_learns_
     fs::remove_file(scene.socket()).expect("removed");
     fs::remove_dir_all(scene.socket().with_extension("d")).expect("removed");
     kill("-KILL", scene.node_pid());
-    let busy = scene.lock(&["-n", "x"], &["true"]).stderr(Stdio::null()).status().expect("run");
-    // Held, or not known to be yet: grants are suspended then.
-    assert!([Some(75), Some(69)].contains(&busy.code()), "{busy}");
+    wait_for("a try to find it held", || {
+        let tried = scene.lock(&["-n", "x"], &["true"]).stderr(Stdio::null()).status();
+        let code = tried.expect("run").code();
+        // Until the holder is known, grants are suspended.
+        assert!(code == Some(75) || code == Some(69), "{code:?}");
+        code == Some(75)
+    });
     wait_for("the next node to know the holder", || token(&scene.show("x")) == before);
     holder.release();
     let number = |token: String| token.trim().parse::<u64>().expect("a token");
