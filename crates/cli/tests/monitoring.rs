@@ -50,6 +50,22 @@ impl Node {
         self.request(&format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
     }
 
+    /// Waits until the node says that it is not ready for this reason. It answers its monitors
+    /// before it has tried its peers, and says so until it has.
+    fn is_not_ready_for(&self, reason: &str) {
+        let begun = Instant::now();
+        loop {
+            let (code, why) = self.get("/ready");
+            assert_eq!(code, 503, "{why}");
+            if why.contains(reason) {
+                return;
+            }
+            assert!(why.contains("has just started"), "{why}");
+            assert!(begun.elapsed() < Duration::from_secs(20), "{reason} is not named: {why}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     fn request(&self, text: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("connected");
         stream.write_all(text.as_bytes()).expect("sent");
@@ -143,8 +159,7 @@ fn a_node_that_grants_is_healthy_and_ready_and_counts_its_grants() {
 fn a_node_without_its_peers_is_healthy_and_not_ready() {
     let node = Node::start(2);
     assert_eq!(node.get("/health").0, 200);
-    let (code, why) = node.get("/ready");
-    assert!(code == 503 && why.contains("n1"), "{code} {why}");
+    node.is_not_ready_for("n1");
     let (_, text) = node.get("/metrics");
     assert_eq!(value(&text, "mutua_suspended"), 1.0);
     assert_eq!(value(&text, "mutua_link_up{member=\"n1\"}"), 0.0);
@@ -165,8 +180,7 @@ fn a_node_that_waits_for_leases_after_a_crash_is_not_ready_and_its_status_says_s
     holder.kill().expect("killed");
     node.crash();
     holder.wait().expect("dead");
-    let (code, why) = node.get("/ready");
-    assert!(code == 503 && why.contains("did not stop cleanly"), "{code} {why}");
+    node.is_not_ready_for("did not stop cleanly");
     let mut status = Command::new(env!("CARGO_BIN_EXE_mutua"));
     let status = status.args(["status", "--endpoint", &node.endpoint()]).output().expect("run");
     let text = String::from_utf8_lossy(&status.stdout).into_owned();
