@@ -23,6 +23,8 @@ const MUTUA: &str = env!("CARGO_BIN_EXE_mutua");
 pub(crate) struct Cluster {
     testbed: Testbed,
     nodes: Vec<Option<Child>>,
+    /// How far the clock of each node (CLOCK_BOOTTIME) is ahead of this machine's, in seconds.
+    clocks: Vec<u64>,
 }
 
 impl Cluster {
@@ -41,7 +43,9 @@ impl Cluster {
             mount(&data(host));
         }
         let nodes = testbed.hosts().iter().map(|_| None).collect();
-        let mut cluster = Self { testbed, nodes };
+        // Nodes compare no clocks, so those of two hosts may be days apart.
+        let clocks = (0..hosts).map(|host| host as u64 * 500_000).collect();
+        let mut cluster = Self { testbed, nodes, clocks };
         cluster.start_missing();
         let begun = Instant::now();
         while !(0..hosts).all(|index| cluster.grants(index)) {
@@ -106,18 +110,45 @@ impl Cluster {
 
     /// Starts all nodes that do not run.
     pub(crate) fn start_missing(&mut self) {
-        for index in 0..self.nodes.len() {
-            let ended = |node: &mut Child| node.try_wait().is_ok_and(|status| status.is_some());
-            if self.nodes[index].as_mut().is_some_and(ended) {
-                self.nodes[index] = None;
-            }
-            if self.nodes[index].is_none() {
-                let mut node = self.command(index, &["node", "--insecure", "--config"]);
-                let log = fs::OpenOptions::new().create(true).append(true).open(self.log(index));
-                node.arg("mutua.toml").stderr(log.expect("a log"));
-                self.nodes[index] = Some(node.spawn().expect("a node"));
-            }
+        (0..self.nodes.len()).for_each(|index| self.start_node(index));
+    }
+
+    /// Starts a node, unless it runs.
+    pub(crate) fn start_node(&mut self, index: usize) {
+        let ended = |node: &mut Child| node.try_wait().is_ok_and(|status| status.is_some());
+        if self.nodes[index].as_mut().is_some_and(ended) {
+            self.nodes[index] = None;
         }
+        if self.nodes[index].is_none() {
+            let mut node = self.node(index);
+            let log = fs::OpenOptions::new().create(true).append(true).open(self.log(index));
+            node.stderr(log.expect("a log"));
+            self.nodes[index] = Some(node.spawn().expect("a node"));
+        }
+    }
+
+    /// Stops a node in order, and waits until it has ended.
+    pub(crate) fn stop_in_order(&mut self, index: usize) {
+        if let Some(mut node) = self.nodes[index].take() {
+            crate::faults::signal(Some(node.id()), rustix::process::Signal::TERM);
+            let status = node.wait().expect("ended");
+            assert!(status.success(), "{status}\n{}", self.logs());
+        }
+    }
+
+    /// Lets a node have this clock when it starts the next time.
+    pub(crate) fn set_clock(&mut self, index: usize, ahead: u64) {
+        self.clocks[index] = ahead;
+    }
+
+    /// The node of a host, with a clock of its own. A namespace's clock is set before its first
+    /// process starts, so that a node keeps it until it ends.
+    fn node(&self, index: usize) -> Command {
+        let ahead = self.clocks[index].to_string();
+        let mut node = without_settings(self.host(index).command("unshare"));
+        node.args(["--time", "--boottime", &ahead, MUTUA]);
+        node.args(["node", "--insecure", "--config", "mutua.toml"]);
+        node
     }
 
     /// All nodes run and all links work again.
@@ -126,18 +157,21 @@ impl Cluster {
         self.start_missing();
     }
 
-    /// The last lines that the nodes have logged.
+    /// The last lines that the nodes and their clients have logged.
     pub(crate) fn logs(&self) -> String {
-        let tail = |index: usize| {
-            let text = fs::read_to_string(self.log(index)).unwrap_or_default();
+        let tail = |index: usize, name: &str| {
+            let path = self.host(index).directory().join(name);
+            let text = fs::read_to_string(path).unwrap_or_default();
             let lines: Vec<_> = text.lines().collect();
             let last = lines[lines.len().saturating_sub(20)..].join("\n");
-            format!("-- m{index}\n{last}\n")
+            format!("-- m{index} {name}\n{last}\n")
         };
-        (0..self.nodes.len()).map(tail).collect()
+        let files = ["node.log", "lock.log"];
+        (0..self.nodes.len()).flat_map(|index| files.map(|name| tail(index, name))).collect()
     }
 
-    fn grants(&self, index: usize) -> bool {
+    /// Whether a node grants now.
+    pub(crate) fn grants(&self, index: usize) -> bool {
         let mut status = self.command(index, &["status", "--config", "mutua.toml"]);
         let status = status.stdout(Stdio::null()).stderr(Stdio::null()).status();
         status.expect("runs").success()
@@ -173,10 +207,16 @@ fn mount(path: &Path) {
 }
 
 pub(crate) fn command(host: &Host, arguments: &[&str]) -> Command {
-    let mut command = host.command(MUTUA);
+    let mut command = without_settings(host.command(MUTUA));
+    command.args(arguments);
+    command
+}
+
+/// The command without what the environment of this test may have set.
+fn without_settings(mut command: Command) -> Command {
     for name in ["MUTUA_SOCKET", "MUTUA_CONFIG", "MUTUA_CLUSTER", "MUTUA_HELD"] {
         command.env_remove(name);
     }
-    command.args(arguments).stdin(Stdio::null());
+    command.stdin(Stdio::null());
     command
 }

@@ -23,6 +23,8 @@ pub(crate) enum Fault {
     StopHolder,
     /// All nodes are killed and started again.
     KillAll,
+    /// A node is killed and started again with another clock, as on a machine that was started.
+    ShiftClock(usize),
     /// The process of `mutua lock` is killed; its command ends with it.
     KillClient(usize),
     /// The process of `mutua lock` is stopped and goes on.
@@ -58,6 +60,7 @@ pub(crate) fn draw(state: &mut u64, hosts: usize) -> Fault {
         Fault::StopLeader,
         Fault::StopHolder,
         Fault::KillAll,
+        Fault::ShiftClock(one),
         Fault::KillClient(one),
         Fault::StopClient(one),
         Fault::StopSupervisor(one),
@@ -81,6 +84,7 @@ impl Fault {
             Self::StopLeader => "SIGSTOP of the leader",
             Self::StopHolder => "SIGSTOP of the holder's node",
             Self::KillAll => "SIGKILL of all nodes",
+            Self::ShiftClock(_) => "restart with another clock",
             Self::KillClient(_) => "SIGKILL of mutua lock",
             Self::StopClient(_) => "SIGSTOP of mutua lock",
             Self::StopSupervisor(_) => "SIGSTOP of a supervisor",
@@ -94,14 +98,23 @@ impl Fault {
     }
 }
 
-/// Causes a fault, waits between half a second and four seconds, and ends it.
+/// How long a fault lasts: half of them less than the view lease (1.5 s), the others up to 4 s.
+fn length(state: &mut u64) -> Duration {
+    let milliseconds = match split_mix::next(state) % 2 {
+        0 => 100 + split_mix::next(state) % 600,
+        _ => 700 + split_mix::next(state) % 3300,
+    };
+    Duration::from_millis(milliseconds)
+}
+
+/// Causes a fault, waits, and ends it.
 pub(crate) fn cause(
     fault: &Fault,
     cluster: &mut Cluster,
     (workers, history): (&Workers, &History),
     state: &mut u64,
 ) {
-    let length = Duration::from_millis(500 + split_mix::next(state) % 3500);
+    let length = length(state);
     match *fault {
         Fault::KillNode(host) => kill(cluster, &[host], length),
         Fault::KillLeader => {
@@ -109,6 +122,10 @@ pub(crate) fn cause(
             kill(cluster, &leader, length);
         }
         Fault::KillAll => kill(cluster, &(0..cluster.hosts()).collect::<Vec<_>>(), length),
+        Fault::ShiftClock(host) => {
+            cluster.set_clock(host, split_mix::next(state) % 1_000_000);
+            kill(cluster, &[host], length);
+        }
         Fault::StopNode(host) => stop(cluster.pid(host), length),
         Fault::StopLeader => stop(cluster.leader().and_then(|host| cluster.pid(host)), length),
         Fault::StopHolder => {
@@ -171,7 +188,7 @@ fn stop(pid: Option<u32>, length: Duration) {
 }
 
 /// Signals one of our own processes; it may have ended.
-fn signal(pid: Option<u32>, signal: Signal) {
+pub(crate) fn signal(pid: Option<u32>, signal: Signal) {
     let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
     if let Some(pid) = pid {
         let _ = kill_process(pid, signal);

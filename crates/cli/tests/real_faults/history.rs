@@ -4,7 +4,8 @@ use std::{fmt::Debug, fs, path::Path};
 
 /// A job under the lock, in a shell. The kernel's lock on a file shows whether another job runs at
 /// the same time; it ends with the process, however that ends. The file `last` refuses no write
-/// here: a token that is not above the last one is noted as a violation.
+/// here: a token that is not above the last one is noted as a violation. `MUTUA_HOLD` is how long
+/// the lock is held, in seconds: longer where several campaigns share the machine.
 const JOB: &str = r#"
     cd "$0" && exec 9>>section
     flock -n 9 || echo "two holders: $1 with token $LOCK_TOKEN" >>violations
@@ -12,7 +13,7 @@ const JOB: &str = r#"
     [ "$LOCK_TOKEN" -gt "$last" ] || echo "token $LOCK_TOKEN of $1 after $last" >>violations
     echo "$LOCK_TOKEN" >last.new && mv last.new last
     echo "$1 $LOCK_TOKEN" >>entries
-    sleep 0.02 9>&-
+    sleep "${MUTUA_HOLD:-0.02}" 9>&-
 "#;
 
 /// Files that all jobs share, whatever host they run on.

@@ -1,6 +1,7 @@
 //! Real nodes on hosts of their own, clients that lock through them, and faults: processes are
-//! killed and stopped, links are cut, delayed and lossy. At no time two clients hold one lock, and
-//! fencing tokens grow; when the faults are over, every host acquires the lock again.
+//! killed and stopped, links are cut, delayed and lossy, disks are full, clocks differ. At no time
+//! two clients hold one lock, and fencing tokens grow; when the faults are over, every host acquires
+//! the lock again.
 //!
 //! `MUTUA_FAULTS=200 MUTUA_SEED=7 cargo test -p mutua --test real_faults` runs more faults, or
 //! others; `MUTUA_ALGORITHM` chooses one. `cargo xtask campaign --real` runs many slices and keeps
@@ -36,6 +37,27 @@ fn number(variable: &str, default: u64) -> u64 {
     }
 }
 
+/// Waits until every host from this one on has acquired the lock once more.
+fn everybody_enters(cluster: &Cluster, history: &History, first: usize, after: &str) {
+    let hosts = cluster.hosts();
+    let begun = Instant::now();
+    let before = history.entries_by_host(hosts);
+    let is_missing = |(now, before): (&usize, &usize)| now == before;
+    loop {
+        let now = history.entries_by_host(hosts);
+        if !now.iter().zip(&before).skip(first).any(is_missing) {
+            return;
+        }
+        let waited = begun.elapsed();
+        assert!(
+            waited < RECOVERY,
+            "{after}: entries by host {before:?}, {now:?} {waited:?} later\n{}",
+            cluster.logs()
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 fn campaign(algorithm: &str, hosts: usize) {
     if env::var("MUTUA_ALGORITHM").is_ok_and(|wanted| wanted != algorithm) {
         return;
@@ -59,18 +81,7 @@ fn campaign(algorithm: &str, hosts: usize) {
         history.check(&fault);
     }
     cluster.repair();
-    let waiting = Instant::now();
-    let before = history.entries_by_host(hosts);
-    while history.entries_by_host(hosts).iter().zip(&before).any(|(now, before)| now == before) {
-        let now = history.entries_by_host(hosts);
-        let waited = waiting.elapsed();
-        assert!(
-            waited < RECOVERY,
-            "seed {seed}: entries by host {before:?}, {now:?} {waited:?} after the last fault\n{}",
-            cluster.logs()
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    everybody_enters(&cluster, &history, 0, &format!("seed {seed}"));
     workers.stop();
     history.check(&"the end");
     let (entries, time) = (history.entries(), begun.elapsed());
@@ -101,6 +112,44 @@ fn a_permission_algorithm_survives_faults_on_real_hosts() {
 #[test]
 fn a_quorum_algorithm_survives_faults_on_real_hosts() {
     campaign("maekawa", 3);
+}
+
+/// All are killed at once, as by a power cut, and one never comes back.
+#[test]
+fn trap_21_two_of_three_go_on_after_all_were_killed() {
+    let mut cluster = Cluster::start("naimi-trehel", 3, 1);
+    let history = History::new();
+    let workers = Workers::start(&cluster, &history);
+    everybody_enters(&cluster, &history, 0, "the start");
+    (0..3).for_each(|host| cluster.kill(host));
+    history.check(&"the power cut");
+    (1..3).for_each(|host| cluster.start_node(host));
+    everybody_enters(&cluster, &history, 1, "the power cut");
+    workers.stop();
+    history.check(&"the end");
+}
+
+/// Each node is stopped in order and started again while clients of all three hold and wait: no
+/// command fails, and none ends early.
+#[test]
+fn trap_22_a_rolling_restart_fails_no_command() {
+    let mut cluster = Cluster::start("naimi-trehel", 3, 1);
+    let history = History::new();
+    let workers = Workers::start(&cluster, &history);
+    for host in 0..3 {
+        everybody_enters(&cluster, &history, 0, "the last restart");
+        cluster.stop_in_order(host);
+        history.check(&format!("the stop of m{host}"));
+        cluster.start_node(host);
+        let begun = Instant::now();
+        while !cluster.grants(host) {
+            assert!(begun.elapsed() < RECOVERY, "m{host} does not grant\n{}", cluster.logs());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    everybody_enters(&cluster, &history, 0, "the last restart");
+    assert_eq!(workers.stop(), [], "{}", cluster.logs());
+    history.check(&"the end");
 }
 
 /// Without the lock the same jobs overlap: the history finds it.

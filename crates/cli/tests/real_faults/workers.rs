@@ -21,6 +21,8 @@ pub(crate) struct Workers {
     stopped: Arc<AtomicBool>,
     /// The process of `mutua lock` on each host, while there is one.
     running: Vec<Arc<Mutex<Option<u32>>>>,
+    /// The exit codes that were not 0, each with its host.
+    failures: Arc<Mutex<Vec<(usize, Option<i32>)>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -45,24 +47,29 @@ impl Workers {
         let stopped = Arc::new(AtomicBool::new(false));
         let running: Vec<Arc<Mutex<Option<u32>>>> =
             (0..cluster.hosts()).map(|_| Arc::default()).collect();
+        let failures = Arc::new(Mutex::new(Vec::new()));
         let start = |index: usize| {
             let mut command = command(index);
             command.arg("sh").arg("-c").arg(history.job()).arg(history.directory());
             let log = PathBuf::from(cluster.host(index).directory()).join("lock.log");
             command.arg(index.to_string());
             let (stopped, running) = (Arc::clone(&stopped), Arc::clone(&running[index]));
+            let failures = Arc::clone(&failures);
             thread::spawn(move || {
                 while !stopped.load(Ordering::Relaxed) {
                     let log = std::fs::OpenOptions::new().create(true).append(true).open(&log);
                     command.stderr(log.expect("a log")).stdin(Stdio::null());
                     let child: Child = command.spawn().expect("a client");
-                    wait(child, &running);
+                    let code = wait(child, &running);
+                    if code != Some(0) {
+                        failures.lock().unwrap_or_else(PoisonError::into_inner).push((index, code));
+                    }
                     thread::sleep(Duration::from_millis(5));
                 }
             })
         };
         let threads = (0..cluster.hosts()).map(start).collect();
-        Self { stopped, running, threads }
+        Self { stopped, running, failures, threads }
     }
 
     /// The process of `mutua lock` on a host, holding or waiting.
@@ -70,19 +77,20 @@ impl Workers {
         *self.running[host].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the last jobs have ended.
-    pub(crate) fn stop(mut self) {
+    /// Waits until the last jobs have ended. Returns the exit codes that were not 0.
+    pub(crate) fn stop(mut self) -> Vec<(usize, Option<i32>)> {
         self.stopped.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             thread.join().expect("a client's loop does not panic");
         }
+        std::mem::take(&mut *self.failures.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-fn wait(mut child: Child, running: &Mutex<Option<u32>>) {
+fn wait(mut child: Child, running: &Mutex<Option<u32>>) -> Option<i32> {
     let set = |pid| *running.lock().unwrap_or_else(PoisonError::into_inner) = pid;
     set(Some(child.id()));
-    // Whatever its exit code: what counts is in the history.
-    let _ = child.wait();
+    let ended = child.wait();
     set(None);
+    ended.ok()?.code()
 }
