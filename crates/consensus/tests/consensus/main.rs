@@ -8,6 +8,7 @@ mod crashes;
 mod disk;
 mod failover;
 mod judge;
+mod killed;
 mod membership;
 mod partitions;
 mod random;

@@ -10,8 +10,8 @@ use std::{
 };
 
 use mutua_consensus::{
-    Call, Directory, Ended, Engine, EngineConfig, EngineError, HandleError, Origin, StateMachine,
-    StoreError, Transport, Unreachable, VoterId, Watcher,
+    Call, Directory, Disk, Ended, Engine, EngineConfig, EngineError, HandleError, Origin,
+    StateMachine, StoreError, Transport, Unreachable, VoterId, Watcher,
 };
 use tokio::time::sleep;
 
@@ -20,7 +20,7 @@ use crate::{
     judge::{Judge, List, command},
 };
 
-const LONE: VoterId = VoterId(1);
+pub(crate) const LONE: VoterId = VoterId(1);
 
 /// A lone voter that has decided a few commands and stopped.
 async fn stopped() -> Cluster {
@@ -121,14 +121,18 @@ impl Transport for Alone {
 }
 
 async fn alone(path: &std::path::Path, origin: Origin, list: List) -> Arc<Engine> {
-    let judge = Judge::default();
-    let engine = Engine::start(
-        EngineConfig::new(LONE, origin),
-        Box::new(Directory::open(path).expect("a directory")),
-        Arc::new(Alone),
-        Box::new(list),
-        judge.watcher(LONE),
-    );
+    let disk = Box::new(Directory::open(path).expect("a directory"));
+    alone_on(EngineConfig::new(LONE, origin), disk, Box::new(list)).await
+}
+
+/// A lone voter that has started on this disk.
+pub(crate) async fn alone_on(
+    config: EngineConfig,
+    disk: Box<dyn Disk>,
+    machine: Box<dyn StateMachine>,
+) -> Arc<Engine> {
+    let watcher = Judge::default().watcher(LONE);
+    let engine = Engine::start(config, disk, Arc::new(Alone), machine, watcher);
     let engine = engine.await.expect("it starts");
     engine.sees(&BTreeSet::new());
     Arc::new(engine)
