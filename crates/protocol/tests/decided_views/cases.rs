@@ -7,7 +7,7 @@ use mutua_protocol::{
     views::{self, Command, DecidedView, Levels, Role, ViewNumber, ViewSettings},
 };
 
-use super::{events::SECOND, world::World};
+use super::{events::SECOND, wires::LONGEST_DELAY, world::World};
 
 pub(crate) fn world(algorithm: &str, nodes: usize) -> World {
     world_with(algorithm, nodes, &[])
@@ -98,6 +98,43 @@ fn waiters_keep_their_order_when_the_holders_node_crashes() {
             "{}",
             about.name
         );
+    }
+}
+
+/// Acquires a lock for a client outside the process; returns when it was granted.
+fn acquire_outside(world: &mut World, slot: usize) -> (Ticket, u64) {
+    let ticket = acquire(world, slot);
+    while !world.granted.contains(&(slot, ticket)) {
+        pass(world, 1);
+    }
+    let (granted, lock) = (world.now, world.nodes[slot].locks[0]);
+    let (session, ttl) = (1 + slot as u64, Duration::from_secs(10));
+    let client = views::Client { session, ttl, value: Vec::new() };
+    let recording = world.call(slot, |protocol, now| protocol.record(now, lock, ticket, client));
+    assert_eq!(recording, Some(true), "it holds the lock");
+    (ticket, granted)
+}
+
+/// What a client outside the process costs: one round trip to the keepers behind the grant.
+#[test]
+fn a_hold_of_a_client_outside_is_recorded_after_one_round_trip() {
+    for about in usable() {
+        let mut world = world(about.name, 5);
+        // A TTL that is longer than all before it is decided first.
+        let (ticket, _) = acquire_outside(&mut world, 0);
+        pass(&mut world, 4000);
+        assert_eq!(world.recorded.len(), 1, "{}", about.name);
+        assert!(release(&mut world, 0, ticket));
+        for slot in 0..5 {
+            let (ticket, granted) = acquire_outside(&mut world, slot);
+            pass(&mut world, 100);
+            let &(recorded, of) = world.recorded.last().expect("recorded");
+            assert_eq!(of, ticket, "{}", about.name);
+            assert!(recorded > granted, "{}: other members are asked", about.name);
+            let most = granted + 2 * LONGEST_DELAY + 1000;
+            assert!(recorded <= most, "{}: {recorded} is after {most}", about.name);
+            assert!(release(&mut world, slot, ticket));
+        }
     }
 }
 

@@ -6,6 +6,12 @@ use mutua_protocol::{Connection, Hello, Member, WireError};
 
 use super::world::{Event, World};
 
+/// How long bytes are on their way, in microseconds, unless they are late.
+const DELAY: (u64, u64) = (50, 1500);
+
+/// The longest of these delays, in nanoseconds.
+pub(crate) const LONGEST_DELAY: u64 = DELAY.1 * 1000;
+
 /// A connection from `ends[0]`, which dials, to `ends[1]`.
 pub(crate) struct Wire {
     ends: [usize; 2],
@@ -91,7 +97,7 @@ impl World {
         let wait = if self.late > 0 && self.dice.one_in(self.late) {
             self.dice.micros(1000, 1_000_000)
         } else {
-            self.dice.micros(50, 1500)
+            self.dice.micros(DELAY.0, DELAY.1)
         };
         let last = &mut self.wires[wire].last[end];
         *last = (self.now + wait.as_nanos() as u64).max(*last + 1);

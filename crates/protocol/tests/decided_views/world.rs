@@ -163,6 +163,8 @@ pub(crate) struct World {
     pub(crate) served: BTreeSet<(usize, usize)>,
     /// Grants to a test that requests itself.
     pub(crate) granted: Vec<(usize, Ticket)>,
+    /// When holds of clients outside were recorded.
+    pub(crate) recorded: Vec<(u64, Ticket)>,
     pub(crate) calm_at: u64,
     pub(crate) counts: Counts,
     /// The pause between two faults, at most, in microseconds.
@@ -214,6 +216,7 @@ impl World {
             fences: vec![0; NAMES],
             served: BTreeSet::new(),
             granted: Vec::new(),
+            recorded: Vec::new(),
             calm_at: u64::MAX,
             counts: Counts::default(),
             fault_gap: 2_500_000,
@@ -450,7 +453,10 @@ impl World {
             Effect::Granted { ticket, fence } => self.on_granted(slot, ticket, fence.number()),
             Effect::Refused { ticket, why } => self.on_refused(slot, ticket, &why),
             Effect::Lost { ticket } => self.on_lost(slot, ticket),
-            Effect::Recorded { ticket } => self.on_recorded(slot, ticket),
+            Effect::Recorded { ticket } => {
+                self.recorded.push((self.now, ticket));
+                self.on_recorded(slot, ticket);
+            }
             Effect::Custody { name, ticket, fence, client } => {
                 self.on_custody(slot, ticket, &name, fence.number(), &client);
             }
