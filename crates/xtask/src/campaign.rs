@@ -14,6 +14,8 @@ use std::{
     io::Write as _,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
+    sync::{Mutex, PoisonError},
+    thread,
 };
 
 use anyhow::{Context, Result, bail};
@@ -50,7 +52,7 @@ const SIMULATED: Kind = Kind {
 const CHURN: Kind =
     Kind { kept: "docs/campaigns/churn.txt", filter: "come_and_go", seeds: 300, ..SIMULATED };
 
-/// A slice is some minutes.
+/// A slice is about a minute, most of which it waits: several run at the same time (`--jobs`).
 const REAL: Kind = Kind {
     kept: "docs/campaigns/real.txt",
     package: "mutua",
@@ -58,7 +60,7 @@ const REAL: Kind = Kind {
     filter: "survives_faults",
     first: 1,
     seeds: 1,
-    variables: &[("MUTUA_FAULTS", "25")],
+    variables: &[("MUTUA_FAULTS", "40"), ("MUTUA_HOLD", "0.2")],
 };
 
 /// The algorithms that real processes run.
@@ -79,6 +81,8 @@ pub struct Options {
     real: bool,
     /// Members come and go.
     churn: bool,
+    /// So many slices at the same time.
+    jobs: u64,
 }
 
 impl Options {
@@ -90,7 +94,7 @@ impl Options {
     pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
         let (algorithm, faults, from) = (None, 1_000_000, None);
         let (sum, real, churn) = (false, false, false);
-        let mut options = Self { algorithm, faults, from, sum, real, churn };
+        let mut options = Self { algorithm, faults, from, sum, real, churn, jobs: 1 };
         while let Some(option) = arguments.next() {
             let mut value = || arguments.next().with_context(|| format!("{option} needs a value"));
             let number =
@@ -99,6 +103,7 @@ impl Options {
                 "--algorithm" => options.algorithm = Some(value()?),
                 "--faults" => options.faults = number(value()?)?,
                 "--from" => options.from = Some(number(value()?)?),
+                "--jobs" => options.jobs = number(value()?)?,
                 "--sum" => options.sum = true,
                 "--real" => options.real = true,
                 "--churn" => options.churn = true,
@@ -107,6 +112,9 @@ impl Options {
         }
         if options.real && options.churn {
             bail!("--churn is of simulated worlds: use it without --real");
+        }
+        if options.jobs == 0 {
+            bail!("--jobs 0 would run nothing: use at least 1");
         }
         Ok(options)
     }
@@ -216,28 +224,37 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         bail!("unknown algorithm `{name}`: use one of {}", all.join(", "));
     }
     let wanted = |name: &&String| options.algorithm.as_ref().is_none_or(|one| one == *name);
-    let mut sums: Vec<_> = all
-        .iter()
-        .filter(wanted)
-        .map(|name| (name, known.get(name).cloned().unwrap_or_default()))
-        .collect();
-    if let Some(from) = options.from {
-        sums.iter_mut().for_each(|(_, sum)| sum.next = from);
+    let goal = |name: &String| {
+        let mut sum = known.get(name).cloned().unwrap_or_default();
+        sum.next = options.from.unwrap_or(sum.next).max(kind.first);
+        Goal { algorithm: name.clone(), wanted: options.faults, sum, running: 0 }
+    };
+    let goals = Mutex::new(all.iter().filter(wanted).map(goal).collect::<Vec<_>>());
+    let results: Vec<Result<bool>> = thread::scope(|scope| {
+        let jobs: Vec<_> =
+            (0..options.jobs).map(|_| scope.spawn(|| campaign.run_slices(&goals))).collect();
+        jobs.into_iter().map(|job| job.join().expect("a job does not panic")).collect()
+    });
+    let passed = results.into_iter().collect::<Result<Vec<_>>>()?.into_iter().all(|passed| passed);
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How far an algorithm has got.
+struct Goal {
+    algorithm: String,
+    /// The faults that it is to have in all; none once a slice has failed.
+    wanted: u64,
+    sum: Sum,
+    /// Slices that run now.
+    running: u64,
+}
+
+impl Goal {
+    /// The faults of all slices, with those that run now counted as long as the others.
+    fn expected(&self) -> u64 {
+        let faults = self.sum.count("faults");
+        faults + self.running * (faults / self.sum.slices.max(1)).max(1)
     }
-    // Round by round, so that all of them get equally far.
-    while let Some((name, sum)) = sums
-        .iter_mut()
-        .filter(|(_, sum)| sum.count("faults") < options.faults)
-        .min_by_key(|(_, sum)| sum.count("faults"))
-    {
-        let from = sum.next.max(kind.first);
-        let Some(slice) = campaign.run_slice(name, from)? else {
-            return Ok(ExitCode::FAILURE);
-        };
-        sum.add(&slice);
-        println!("{name}: {} faults, {} seeds", sum.count("faults"), sum.seeds);
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// A campaign that runs.
@@ -251,6 +268,36 @@ struct Campaign {
 }
 
 impl Campaign {
+    /// Runs slice after slice of the algorithm that has the fewest faults, so that all of them get
+    /// equally far. True if no slice of this job failed.
+    fn run_slices(&self, goals: &Mutex<Vec<Goal>>) -> Result<bool> {
+        let goals = || goals.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = || {
+            let mut goals = goals();
+            let open = goals.iter_mut().enumerate();
+            let (index, goal) = open
+                .filter(|(_, goal)| goal.expected() < goal.wanted)
+                .min_by_key(|(_, goal)| goal.expected())?;
+            let from = goal.sum.next;
+            goal.running += 1;
+            goal.sum.next += self.kind.seeds;
+            Some((index, goal.algorithm.clone(), from))
+        };
+        while let Some((index, algorithm, from)) = next() {
+            let slice = self.run_slice(&algorithm, from);
+            let mut goals = goals();
+            let goal = &mut goals[index];
+            goal.running -= 1;
+            let Some(slice) = slice? else {
+                goals.iter_mut().for_each(|goal| goal.wanted = 0);
+                return Ok(false);
+            };
+            goal.sum.add(&slice);
+            println!("{algorithm}: {} faults, {} seeds", goal.sum.count("faults"), goal.sum.seeds);
+        }
+        Ok(true)
+    }
+
     /// Runs a slice and keeps its line; none if there was a violation.
     fn run_slice(&self, algorithm: &str, from: u64) -> Result<Option<Slice>> {
         let kind = self.kind;
@@ -411,13 +458,21 @@ mod tests {
     #[test]
     fn arguments_are_checked() {
         let parse = |text: &str| Options::parse(text.split_whitespace().map(str::to_owned));
-        let options = parse("--algorithm raymond --faults 5 --from 7").expect("options");
+        let options = parse("--algorithm raymond --faults 5 --from 7 --jobs 3").expect("options");
         let algorithm = Some("raymond".to_owned());
         assert_eq!(
             options,
-            Options { algorithm, faults: 5, from: Some(7), sum: false, real: false, churn: false }
+            Options {
+                algorithm,
+                faults: 5,
+                from: Some(7),
+                sum: false,
+                real: false,
+                churn: false,
+                jobs: 3
+            }
         );
-        for wrong in ["--faults", "--faults many", "--unknown", "--real --churn"] {
+        for wrong in ["--faults", "--faults many", "--unknown", "--real --churn", "--jobs 0"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -13,8 +13,8 @@ use xtask::{
 };
 
 const USAGE: &str = "usage: cargo xtask generate|docs|screenshots|site [--quick] [DIRECTORY]
-       cargo xtask campaign [--algorithm NAME] [--faults N] [--from SEED] [--churn] [--real]
-                            [--sum]
+       cargo xtask campaign [--algorithm NAME] [--faults N] [--from SEED] [--jobs N]
+                            [--churn] [--real] [--sum]
 
   generate  Regenerate the gRPC code from the .proto files
   docs      Regenerate the tables of the documents from what `mutua` prints
@@ -27,7 +27,8 @@ const USAGE: &str = "usage: cargo xtask generate|docs|screenshots|site [--quick]
   campaign  Run simulated faults on whole nodes until each algorithm has had N (1000000), and append
             one line for each slice to docs/campaigns/simulated.txt; it goes on where the file ends.
             --churn lets members and rules change too (docs/campaigns/churn.txt), --real takes real
-            processes (docs/campaigns/real.txt), as root; --sum adds the lines up and runs nothing";
+            processes (docs/campaigns/real.txt), as root; --jobs runs so many slices at the same
+            time; --sum adds the lines up and runs nothing";
 
 fn main() -> Result<ExitCode> {
     match std::env::args().nth(1).as_deref() {
