@@ -255,10 +255,23 @@ async function decided() {
 	if (page.goals.length > 0) showGoals(byId("goals"), page.goals, played);
 	byId("undo").disabled = page.branches.lines().length === 0;
 	document.body.dataset.steps = String(played.steps.length - 1);
+	void foresee(script, page.keys);
 	try {
 		showRisk(byId("light"), await ask({ query: "risk", script }));
 	} catch (error) {
 		showRisk(byId("light"), null, reason(error));
+	}
+}
+
+/**
+ * Asks what the next click would show, so that it is known when that comes.
+ * @param {string} script
+ * @param {string[]} lines
+ */
+async function foresee(script, lines) {
+	for (const line of lines) {
+		if (page.keys !== lines || page.branches.lines().length > 200) return;
+		await ask({ query: "play", script: `${script}${line}\n` }).catch(() => null);
 	}
 }
 

@@ -101,6 +101,7 @@ export class Network {
 			this.root.append(layer);
 			return layer;
 		});
+		this.root.append(fonts());
 		/** @type {{ spots: Spot[], radius: number }} */
 		this.place = { spots: [], radius: 30 };
 		/** @type {Map<string, any>} */
@@ -408,6 +409,17 @@ export class Network {
 			node.classList.toggle("lit", key !== null && (ends[0] === who || ends[1] === who));
 		}
 	}
+}
+
+/**
+ * A hidden text in each font of the network. A browser forgets a font that nothing is written in, and
+ * needs as long to find it again as for the rest of a step.
+ */
+function fonts() {
+	const text = (/** @type {string} */ style) => svg("text", { class: style }, "P0");
+	const group = (/** @type {string} */ style, /** @type {string} */ within) => svg("g", { class: style }, text(within));
+	const used = [text(""), text("name"), text("name small"), text("state"), group("node in_cs", "state"), group("pill", ""), group("cycle", "")];
+	return svg("g", { visibility: "hidden", "aria-hidden": "true" }, ...used);
 }
 
 /** @param {Sent} message */

@@ -11,7 +11,31 @@ function parse(text) {
 	const plain = text
 		.replace(/<style>[\s\S]*?<\/style>/, "")
 		.replace(/ style="font-size:([\d.]+)px"/g, ' font-size="$1"');
-	return document.importNode(new DOMParser().parseFromString(plain, "image/svg+xml").documentElement, true);
+	return document.adoptNode(new DOMParser().parseFromString(plain, "image/svg+xml").documentElement);
+}
+
+/**
+ * Makes a picture that is shown equal to a new one. What both have stays as it is: only the rest is
+ * laid out.
+ * @param {Element} shown
+ * @param {Element} fresh
+ */
+function merge(shown, fresh) {
+	for (const { name, value } of fresh.attributes) if (name !== "xmlns") shown.setAttribute(name, value);
+	const children = /** @type {any[]} */ ([...fresh.children]);
+	const signs = new Set(children.map((child) => (child.sign = child.outerHTML)));
+	let old = /** @type {any} */ (shown.firstElementChild);
+	const drop = () => {
+		const gone = old;
+		old = old.nextElementSibling;
+		gone.remove();
+	};
+	for (const child of children) {
+		while (old && !signs.has(old.sign)) drop();
+		if (old?.sign === child.sign) old = old.nextElementSibling;
+		else shown.insertBefore(child, old);
+	}
+	while (old) drop();
 }
 
 export class SpaceTime {
@@ -25,7 +49,11 @@ export class SpaceTime {
 		/** @type {Played | null} */
 		this.drawn = null;
 		/** @type {any} */
-		this.picture = null;
+		this.picture = svg("svg");
+		this.picture.addEventListener("click", (/** @type {MouseEvent} */ event) => this.click(event));
+		const lit = (/** @type {any} */ target) => on.lit(target?.closest?.("[data-m]")?.dataset.m.replace(/[^-]*$/, "") ?? null);
+		this.picture.addEventListener("pointerover", (/** @type {PointerEvent} */ event) => lit(event.target));
+		this.picture.addEventListener("pointerleave", () => lit(null));
 		/** @type {any} */
 		this.names = null;
 		this.left = 0;
@@ -34,6 +62,7 @@ export class SpaceTime {
 		this.room = { width: host.clientWidth, height: host.clientHeight };
 		this.scale = 1;
 		this.scrolled = 0;
+		this.faded = false;
 		new ResizeObserver(() => {
 			this.room = { width: host.clientWidth, height: host.clientHeight };
 			this.fit();
@@ -57,8 +86,11 @@ export class SpaceTime {
 
 	/** @param {Played} played */
 	draw(played) {
+		// A script that goes on: its picture grows.
+		const grows = this.drawn !== null && this.drawn.head === played.head;
 		this.drawn = played;
-		const picture = /** @type {any} */ (parse(played.diagram.svg));
+		const { picture } = this;
+		merge(picture, parse(played.diagram.svg));
 		const [, , width, height] = (picture.getAttribute("viewBox") ?? "0 0 600 300").split(" ").map(Number);
 		this.size = { width, height };
 		picture.setAttribute("aria-label", "Space-time diagram");
@@ -70,33 +102,46 @@ export class SpaceTime {
 		const numbers = Number(picture.querySelector(".time")?.getAttribute("y") ?? 46);
 		this.cursor = svg("line", { class: "cursor", stroke: "#00599e", y1: numbers + 6, y2: bottom });
 		picture.append(this.veil, this.cursor);
-		for (const one of picture.querySelectorAll("[data-m]")) {
-			const key = one.dataset.m.replace(/[^-]*$/, "");
-			one.addEventListener("pointerenter", () => this.on.lit(key));
-			one.addEventListener("pointerleave", () => this.on.lit(null));
-		}
-		picture.addEventListener("click", (/** @type {MouseEvent} */ event) => this.click(event));
-		// The names stay in view when the picture is scrolled.
-		const names = [...picture.querySelectorAll(".name")].map((name) => name.cloneNode(true));
-		this.left = Math.max(0, ...names.map((name) => Number(name.getAttribute("x")))) + 8;
-		this.names = svg("svg", { class: "names", "aria-hidden": "true", viewBox: `0 0 ${this.left} ${height}` });
-		const rows = names.map((name) => Number(name.getAttribute("y")));
-		const top = Math.min(...rows) - 16;
-		this.names.append(svg("rect", { class: "ground", width: this.left, y: top, height: Math.max(0, Math.max(...rows) + 10 - top) }), ...names);
-		this.host.replaceChildren(picture, this.names);
-		this.picture = picture;
-		this.fit();
+		this.name();
+		this.fit(grows);
 	}
 
-	/** The size on the page: as wide as the panel if that is readable, else with a scroll bar. */
-	fit() {
-		if (!this.picture) return;
+	/** The names stay in view when the picture is scrolled. */
+	name() {
+		const names = [...this.picture.querySelectorAll(".name")];
+		const sign = names.map((name) => name.outerHTML).join();
+		if (this.names?.sign === sign) return;
+		this.left = Math.max(0, ...names.map((name) => Number(name.getAttribute("x")))) + 8;
+		this.names = svg("svg", { class: "names", "aria-hidden": "true" });
+		this.names.sign = sign;
+		const rows = names.map((name) => Number(name.getAttribute("y")));
+		const top = Math.min(...rows) - 16;
+		const ground = svg("rect", { class: "ground", width: this.left, y: top, height: Math.max(0, Math.max(...rows) + 10 - top) });
+		this.names.append(ground, ...names.map((name) => name.cloneNode(true)));
+		this.host.replaceChildren(this.picture, this.names);
+	}
+
+	/**
+	 * The size on the page: as wide as the panel if that is readable, else with a scroll bar. A
+	 * picture that grows keeps its scale while it fits, and then gets one with room for more steps:
+	 * another scale is a layout of everything in it.
+	 * @param {boolean} [grows]
+	 */
+	fit(grows = false) {
+		if (!this.names) return;
 		const { width, height } = this.size;
 		const tall = Math.max(this.room.height, 240);
-		this.scale = Math.max(this.room.width < 500 ? 0.58 : 0.72, Math.min(this.room.width / width, tall / height, 1.9));
-		this.picture.setAttribute("width", String(Math.floor(width * this.scale)));
-		for (const one of [this.picture, this.names]) one.setAttribute("height", String(Math.floor(height * this.scale)));
-		this.names.setAttribute("width", String(Math.floor(this.left * this.scale)));
+		const least = this.room.width < 500 ? 0.58 : 0.72;
+		const most = Math.max(least, Math.min(this.room.width / width, tall / height, 1.9));
+		if (!grows) this.scale = most;
+		else if (this.scale > most || this.scale < most * 0.6) this.scale = Math.max(least, most * 0.85);
+		// A scale that is a sum of powers of two has exact products, so that it is the same for every
+		// size: a font of a slightly other size would be looked for again.
+		this.scale = Math.floor(this.scale * 64) / 64;
+		this.picture.setAttribute("width", String(width * this.scale));
+		for (const one of [this.picture, this.names]) one.setAttribute("height", String(height * this.scale));
+		this.names.setAttribute("width", String(this.left * this.scale));
+		this.names.setAttribute("viewBox", `0 0 ${this.left} ${height}`);
 	}
 
 	/** @param {Played} played @param {number} at */
@@ -126,6 +171,8 @@ export class SpaceTime {
 	/** Fades what is not in the causal past of a clicked event. @param {View} view */
 	fade(view) {
 		const { past } = view;
+		if (past === null && !this.faded) return;
+		this.faded = past !== null;
 		this.picture.classList.toggle("why", past !== null);
 		for (const one of this.picture.querySelectorAll("[data-m]")) {
 			const [, , sent, end] = one.dataset.m.split("-").map(Number);
@@ -160,7 +207,6 @@ export class SpaceTime {
 
 	/** Lights the messages of this key. @param {string | null} key */
 	light(key) {
-		if (!this.picture) return;
 		for (const one of this.picture.querySelectorAll("[data-m]")) {
 			one.classList.toggle("lit", key !== null && one.dataset.m.startsWith(key));
 		}
