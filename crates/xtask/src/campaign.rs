@@ -338,11 +338,15 @@ impl Campaign {
     }
 }
 
-/// The commit of the tree, marked if files differ from it.
+/// The commit of the tree, marked if files differ from it. The kept lines do not count: another
+/// campaign may be adding to them.
 fn commit() -> Result<String> {
-    let mut git = Command::new("git");
-    git.args(["describe", "--always", "--dirty", "--exclude=*"]);
-    first_line(git.current_dir(crate::root()))
+    let git = |arguments: &[&str]| {
+        first_line(Command::new("git").args(arguments).current_dir(crate::root()))
+    };
+    let commit = git(&["describe", "--always", "--exclude=*"])?;
+    let changed = git(&["status", "--porcelain", "--", ".", ":(exclude)docs/campaigns"])?;
+    Ok(if changed.is_empty() { commit } else { format!("{commit}-dirty") })
 }
 
 fn first_line(command: &mut Command) -> Result<String> {
