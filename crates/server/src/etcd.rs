@@ -4,7 +4,11 @@
 //! only a key that Lock returned can be unlocked, names that are prefixes of others do not
 //! interfere, and the revision in a response of Lock is its fencing token.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use mutua_algorithms::Time;
 use tokio::sync::{mpsc, oneshot};
@@ -147,6 +151,9 @@ impl Lease for Etcd {
             own && core.leases.close(now, session)
         };
         let closed = self.0.call(revoked);
+        if closed {
+            self.0.handle.send_over();
+        }
         if !closed && self.elsewhere(&caller, session, Call::Close).await?.is_none() {
             return Err(self.0.no_lease(session));
         }
@@ -288,10 +295,12 @@ impl Service {
         })
     }
 
-    /// The lowest revision of this node's view: all fencing tokens of earlier views are below it.
+    /// The lowest revision of this node's last view: all fencing tokens of earlier views are below
+    /// it.
     pub(crate) fn floor(&self) -> u64 {
         let epoch = u64::from(self.handle.epoch().unwrap_or_default());
-        (epoch << Time::COUNT_BITS).max(1)
+        let floor = (epoch << Time::COUNT_BITS).max(1);
+        self.floor.fetch_max(floor, Ordering::Relaxed).max(floor)
     }
 
     /// Requests a lock and waits for the outcome. Dropping the future cancels the wait.

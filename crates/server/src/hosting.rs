@@ -17,8 +17,9 @@ use super::{
 };
 use crate::{
     Moment,
-    lease_locks::check_name,
+    lease_locks::{self, check_name},
     leases::{Name, Opening, RequestId, SessionId},
+    recipes::Wanted,
 };
 
 /// The endpoints of other nodes are asked for again after this long.
@@ -108,7 +109,7 @@ impl Service {
         core.keeping.insert(request, id);
         let name = core.leases.name_of_request(request);
         let key = name.and_then(|name| core.recipes.recorded(&name, id));
-        if !guard.record(recorded(&opening, key)) {
+        if !guard.record(recorded(&opening, key, Vec::new())) {
             core.leases.lost(now, request, String::new());
         }
     }
@@ -141,13 +142,24 @@ impl Service {
         let (owner, session) = (opening.client.owner.clone(), opening.id);
         let shown = name.escape_ascii();
         tracing::info!("lock {shown} of {owner} (session {session:x}) is served here from now on");
-        let key = v1::Recorded::decode(&*served.value).unwrap_or_default().key;
+        let v1::Recorded { key, waiting, .. } =
+            v1::Recorded::decode(&*served.value).unwrap_or_default();
         let (lease, token) = (SessionId(session), guard.fencing_token().0.number());
         self.call(|core, now| {
+            if let Some(key) = &key {
+                core.stop_waiting(now, &key.key);
+            }
             core.custody(now, name, opening, guard);
             if let Some(key) = key {
                 core.recipes.restore(key, name, lease, token);
             }
+            if lease_locks::is_reserved(name) {
+                core.recipes.list(lease, waiting.clone());
+            }
+            for key in waiting {
+                self.restore_waiter(core, now, lease, key);
+            }
+            core.list_waiters(lease);
         });
     }
 }
@@ -158,6 +170,8 @@ impl Core {
             && let Some(session) = self.keeping.remove(&request)
         {
             self.leases.recorded(now, request, session);
+        } else if let Some(&request) = self.holds.get(&hold) {
+            self.record_changed(request);
         }
     }
 
@@ -177,7 +191,11 @@ impl Core {
 }
 
 /// A session as other members record it.
-fn recorded(opening: &Opening, key: Option<v1::RecordedKey>) -> ServedClient {
+pub(crate) fn recorded(
+    opening: &Opening,
+    key: Option<v1::RecordedKey>,
+    waiting: Vec<v1::RecordedKey>,
+) -> ServedClient {
     let client = &opening.client;
     let value = v1::Recorded {
         client: Some(v1::Client {
@@ -191,6 +209,7 @@ fn recorded(opening: &Opening, key: Option<v1::RecordedKey>) -> ServedClient {
         supervised: opening.supervised,
         lease: opening.lease,
         key,
+        waiting,
     };
     let session = opening.id.cast_unsigned();
     ServedClient { session, ttl: opening.ttl, value: value.encode_to_vec() }
@@ -272,7 +291,7 @@ impl Service {
         for v1::Reclaim { name, fencing_token } in &open.reclaims {
             let allowed = self.access.check(caller, Action::Acquire, name).is_ok();
             if check_name(name).is_ok() && allowed {
-                self.handle.claim(name, *fencing_token, recorded(&opening, None));
+                self.handle.claim(name, *fencing_token, recorded(&opening, None, Vec::new()));
             }
         }
     }
@@ -292,14 +311,23 @@ impl Service {
     /// A call about a session that this node may serve.
     pub(crate) fn lease_call(self: &Arc<Self>, call: &v1::LeaseCall) -> v1::LeaseReply {
         use v1::lease_call::Call;
+        let reply = self.do_lease_call(call);
+        if reply.done && matches!(call.call(), Call::Release | Call::Close) {
+            self.handle.send_over();
+        }
+        reply
+    }
+
+    fn do_lease_call(self: &Arc<Self>, call: &v1::LeaseCall) -> v1::LeaseReply {
+        use v1::lease_call::Call;
         let session = SessionId(call.session);
         let may_renew = self.handle.may_renew();
-        let keeps = self.handle.keeps_session(call.session);
         self.call(|core, now| {
-            let leases = &mut core.leases;
-            let Some((ttl, left)) = leases.time_to_live(now, session) else {
+            let Some((ttl, left)) = core.leases.time_to_live(now, session) else {
+                let keeps = self.is_kept(core, &Wanted::Lease(session));
                 return v1::LeaseReply { keeps, ..Default::default() };
             };
+            let leases = &mut core.leases;
             let owner = leases.client_of(session).map(|client| client.identity.as_str());
             let is_own = call.identity.is_none() || call.identity.as_deref() == owner;
             if leases.is_lease(session) != call.lease || !is_own {
@@ -317,7 +345,9 @@ impl Service {
                 }
                 Call::Unknown => false,
             };
-            v1::LeaseReply { done, ttl_ms: millis(ttl), left_ms: millis(left), held, keeps }
+            // On this node's clock it may last longer than on the client's.
+            let left_ms = millis(left.min(ttl));
+            v1::LeaseReply { done, ttl_ms: millis(ttl), left_ms, held, keeps: false }
         })
     }
 
@@ -348,7 +378,9 @@ impl Service {
         if !self.handle.is_replicated() {
             return Ok(None);
         }
-        let mut known = !self.handle.keeps_session(call.session) && self.handle.is_settled();
+        let epoch = self.handle.epoch();
+        let wanted = Wanted::Lease(SessionId(call.session));
+        let mut known = !self.is_kept(&self.lock(), &wanted) && self.handle.is_settled();
         for (_, reply) in self.query_all(Query::Lease(call)).await {
             match reply {
                 Some(Reply::Lease(reply)) if reply.done => return Ok(Some(reply)),
@@ -356,6 +388,7 @@ impl Service {
                 Some(_) | None => known = false,
             }
         }
+        known &= epoch.is_some() && self.handle.epoch() == epoch;
         if known { Ok(None) } else { Err(unavailable()) }
     }
 }

@@ -746,9 +746,13 @@ pub struct RecipeReply {
     pub code: i32,
     #[prost(string, tag = "4")]
     pub error: ::prost::alloc::string::String,
+    /// If it has done nothing: whether it keeps a record of the lease or the key, which no node serves
+    /// yet.
+    #[prost(bool, tag = "5")]
+    pub keeps: bool,
 }
 /// The client of a hold, as recorded at other members.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Recorded {
     #[prost(message, optional, tag = "1")]
     pub client: ::core::option::Option<Client>,
@@ -759,6 +763,9 @@ pub struct Recorded {
     /// The key of etcd's recipes that the hold is for, if it is.
     #[prost(message, optional, tag = "4")]
     pub key: ::core::option::Option<RecordedKey>,
+    /// Of a lease's own lock: the keys of the lease that wait for their locks, in order of creation.
+    #[prost(message, repeated, tag = "5")]
+    pub waiting: ::prost::alloc::vec::Vec<RecordedKey>,
 }
 /// A key of etcd's recipes, as recorded at other members.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -767,7 +774,7 @@ pub struct RecordedKey {
     pub key: ::prost::alloc::vec::Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
     pub value: ::prost::alloc::vec::Vec<u8>,
-    /// 0: the fencing token of the hold.
+    /// 0: the fencing token of the hold, when it is granted.
     #[prost(uint64, tag = "3")]
     pub create_revision: u64,
     #[prost(uint64, tag = "4")]
