@@ -117,13 +117,13 @@ class Holder:
         self.process.wait()
 
 
-def mutua(endpoints, name):
-    command = [MUTUA, "lock", "--endpoint", endpoints[0], "--ttl", "3s", name, "--"]
+def mutua(endpoints, name, ttl=3):
+    command = [MUTUA, "lock", "--endpoint", endpoints[0], "--ttl", str(ttl), name, "--"]
     return Holder(command + ["sh", "-c", "echo held; cat >/dev/null"], "mutua lock")
 
 
-def etcdctl(endpoints, name):
-    command = ["etcdctl", "--endpoints", ",".join(endpoints), "lock", "--ttl", "3", name, "--"]
+def etcdctl(endpoints, name, ttl=3):
+    command = ["etcdctl", "--endpoints", ",".join(endpoints), "lock", "--ttl", str(ttl), name, "--"]
     script = ["sh", "-c", "echo held $ETCD_LOCK_REV; cat <&3 >/dev/null"]
     # It gives its command no standard input.
     shell = ["sh", "-c", 'exec 3<&0; exec "$@"', "sh"]
@@ -226,8 +226,9 @@ def lose_the_node_of(whom, first, second, name):
     """The node that serves the holder or the waiter is killed; both know all three. The waiter waits
     on at another one, and is granted the lock when the holder releases it."""
     with Cluster(3) as cluster:
-        holder = first(cluster.endpoints, name).until_held()
-        waiter = second(cluster.endpoints[1:] + cluster.endpoints[:1], name)
+        # Leases that outlast the change of view on a busy machine too.
+        holder = first(cluster.endpoints, name, 30).until_held()
+        waiter = second(cluster.endpoints[1:] + cluster.endpoints[:1], name, 30)
         cluster.until_waiting(name)
         shown = cluster.show(name)
         served = shown["holder"] if whom == "holder" else shown["waiting"][0]
