@@ -15,7 +15,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::{Stream, StreamExt, wrappers::UnboundedReceiverStream};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Core, Service, Waiter, caller::Caller, hosting};
+use super::{
+    Core, Service, Waiter,
+    caller::Caller,
+    hosting::{self, Patience},
+};
 use crate::{
     Moment, lease_locks,
     leases::{
@@ -150,12 +154,17 @@ impl Lease for Etcd {
             let own = core.leases.is_lease(session) && self.0.owns(core, &caller, session);
             own && core.leases.close(now, session)
         };
-        let closed = self.0.call(revoked);
-        if closed {
-            self.0.handle.send_over();
-        }
-        if !closed && self.elsewhere(&caller, session, Call::Close).await?.is_none() {
-            return Err(self.0.no_lease(session));
+        let patience = Patience::new();
+        loop {
+            if self.0.call(revoked) {
+                self.0.handle.send_over();
+                break;
+            }
+            match self.elsewhere(&caller, session, Call::Close).await {
+                Ok(Some(_)) => break,
+                Ok(None) => return Err(self.0.no_lease(session)),
+                Err(unknown) => patience.wait(unknown).await?,
+            }
         }
         Ok(Response::new(LeaseRevokeResponse { header: self.current() }))
     }
@@ -272,8 +281,12 @@ impl Lock for Etcd {
         let call = Call::Release.into();
         let name = name.to_vec();
         let call = LeaseCall { session: session.0, call, lease: true, name, identity };
-        if !self.0.lease_call(&call).done {
-            self.0.lease_call_elsewhere(call).await?;
+        let patience = Patience::new();
+        while !self.0.lease_call(&call).done {
+            match self.0.lease_call_elsewhere(call.clone()).await {
+                Ok(_) => break,
+                Err(unknown) => patience.wait(unknown).await?,
+            }
         }
         Ok(Response::new(UnlockResponse { header: self.current() }))
     }

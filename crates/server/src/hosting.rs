@@ -94,6 +94,37 @@ fn reachable(address: SocketAddr, member: Option<&str>) -> String {
     }
 }
 
+/// How long a call waits until it is known which member serves what it is about: as long as a
+/// request waits at etcd without a leader. Clients do not repeat calls that change something.
+const PATIENCE: Duration = Duration::from_secs(7);
+
+/// The pause before it looks again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// The wait of one call until a member serves what a lost one did.
+pub(crate) struct Patience {
+    ends: tokio::time::Instant,
+}
+
+impl Patience {
+    pub(crate) fn new() -> Self {
+        Self { ends: tokio::time::Instant::now() + PATIENCE }
+    }
+
+    /// Waits for a while.
+    ///
+    /// # Errors
+    ///
+    /// The reason that it is not known, if the call has waited long enough.
+    pub(crate) async fn wait(&self, unknown: Status) -> Result<(), Status> {
+        if tokio::time::Instant::now() >= self.ends {
+            return Err(unknown);
+        }
+        tokio::time::sleep(AGAIN).await;
+        Ok(())
+    }
+}
+
 /// The error for a client that another member serves, or will serve soon.
 pub(crate) fn unavailable() -> Status {
     Status::unavailable("this node does not serve the session; another member does, or will soon")

@@ -63,6 +63,11 @@ pub(crate) async fn lease(channel: &Channel, ttl: i64) -> i64 {
     granted.expect("granted").into_inner().id
 }
 
+pub(crate) async fn revoke(channel: &Channel, id: i64) -> Result<(), Status> {
+    let mut client = LeaseClient::new(channel.clone());
+    client.lease_revoke(LeaseRevokeRequest { id }).await.map(drop)
+}
+
 #[test]
 fn a_revoked_lease_is_known_to_be_gone_at_every_member_at_once() {
     on_three_nodes(async |_, cluster| {
@@ -70,8 +75,7 @@ fn a_revoked_lease_is_known_to_be_gone_at_every_member_at_once() {
             (channel(cluster, 0).await, channel(cluster, 1).await, channel(cluster, 2).await);
         for _ in 0..10 {
             let id = lease(&a, 60).await;
-            let mut client = LeaseClient::new(b.clone());
-            client.lease_revoke(LeaseRevokeRequest { id }).await.expect("revoked");
+            revoke(&b, id).await.expect("revoked");
             for member in [&a, &b, &c] {
                 assert_eq!(left(member, id).await.expect("known"), -1);
             }
@@ -112,8 +116,7 @@ fn a_lease_without_a_lock_is_kept_alive_at_another_member_when_its_node_is_kille
         let listed = scene.command(&["ls", "--endpoint", &cluster.endpoint(2)]).output();
         let listed = String::from_utf8(listed.expect("run").stdout).expect("text");
         assert_eq!(listed.lines().count(), 2, "a header and one lock: {listed}");
-        let revoke = || LeaseRevokeRequest { id };
-        settled(async || LeaseClient::new(b.clone()).lease_revoke(revoke()).await.map(drop)).await;
+        revoke(&b, id).await.expect("revoked");
         assert_eq!(settled(async || keep_alive(&c, id).await).await, 0);
     });
     let endpoint = cluster.endpoint(1);

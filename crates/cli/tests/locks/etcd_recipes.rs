@@ -15,7 +15,7 @@ use mutua_client::proto::{
 };
 use tonic::{Code, Status, transport::Channel};
 
-use crate::etcd_leases::{channel, lease, on_three_nodes, settled};
+use crate::etcd_leases::{channel, lease, on_three_nodes, revoke, settled};
 
 fn put(key: &[u8], value: &[u8], lease: i64) -> Request {
     let (key, value) = (key.to_vec(), value.to_vec());
@@ -174,6 +174,28 @@ fn a_waiter_keeps_its_key_and_is_granted_the_lock_when_its_node_is_killed() {
         assert!(token.cast_unsigned() >= first);
         assert_eq!(delete(&b, &key).await.expect("known"), 1);
         assert_eq!(settled(async || get(&c, &key).await).await, None);
+    });
+}
+
+#[test]
+fn calls_that_change_something_wait_until_another_member_serves_the_lease_of_a_killed_node() {
+    on_three_nodes(async |_, cluster| {
+        let (a, b) = (channel(cluster, 0).await, channel(cluster, 1).await);
+        let (holds, revoked, locks) =
+            (lease(&a, 60).await, lease(&a, 60).await, lease(&a, 60).await);
+        let key = format!("held/{holds:x}").into_bytes();
+        enqueue(&a, &key, holds).await;
+        let lock = LockRequest { name: b"locked".to_vec(), lease: locks };
+        let locked = LockClient::new(a.clone()).lock(lock).await.expect("locked").into_inner();
+        cluster.kill(0);
+        // Go's client repeats none of these.
+        let other = format!("new/{holds:x}").into_bytes();
+        enqueue(&b, &other, holds).await;
+        assert_eq!(delete(&b, &key).await.expect("known"), 1);
+        revoke(&b, revoked).await.expect("revoked");
+        let unlock = UnlockRequest { key: locked.key.clone() };
+        LockClient::new(b.clone()).unlock(unlock).await.expect("unlocked");
+        assert_eq!(get(&b, &locked.key).await.expect("known"), None);
     });
 }
 

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Service,
     etcd::refusal,
-    hosting::unavailable,
+    hosting::{Patience, unavailable},
     leases::{Outcome, SessionId},
     proto::{
         etcdserverpb::{
@@ -58,15 +58,20 @@ impl Service {
         by: By,
     ) -> Result<TxnResponse, Status> {
         let transaction = shape::transaction(&request)?;
-        let epoch = self.handle.epoch();
-        if let Some(done) = self.txn_here(&transaction, &by).await {
-            return done;
-        }
-        let By { identity, restamped } = by;
-        let call = v1::RecipeCall { restamped, identity, ..recipe_call(Kind::Txn, &request) };
         let wanted = Wanted::of_transaction(&transaction);
-        if let Some(done) = self.done_elsewhere(call, &wanted, epoch).await? {
-            return done;
+        let patience = Patience::new();
+        loop {
+            let epoch = self.handle.epoch();
+            if let Some(done) = self.txn_here(&transaction, &by).await {
+                return done;
+            }
+            let By { identity, restamped } = by.clone();
+            let call = v1::RecipeCall { restamped, identity, ..recipe_call(Kind::Txn, &request) };
+            match self.done_elsewhere(call, &wanted, epoch).await {
+                Ok(Some(done)) => return done,
+                Ok(None) => break,
+                Err(unknown) => patience.wait(unknown).await?,
+            }
         }
         match transaction {
             Transaction::Create { lease, .. } => Err(self.no_lease(SessionId(lease))),
@@ -91,14 +96,19 @@ impl Service {
         by: By,
     ) -> Result<DeleteRangeResponse, Status> {
         let key = shape::delete(&request)?;
-        let epoch = self.handle.epoch();
-        if let Some(done) = self.delete_here(&key, &by).await {
-            return done;
-        }
-        let identity = by.identity;
-        let call = v1::RecipeCall { identity, ..recipe_call(Kind::DeleteRange, &request) };
-        if let Some(done) = self.done_elsewhere(call, &Wanted::key(&key), epoch).await? {
-            return done;
+        let patience = Patience::new();
+        loop {
+            let epoch = self.handle.epoch();
+            if let Some(done) = self.delete_here(&key, &by).await {
+                return done;
+            }
+            let identity = by.identity.clone();
+            let call = v1::RecipeCall { identity, ..recipe_call(Kind::DeleteRange, &request) };
+            match self.done_elsewhere(call, &Wanted::key(&key), epoch).await {
+                Ok(Some(done)) => return done,
+                Ok(None) => break,
+                Err(unknown) => patience.wait(unknown).await?,
+            }
         }
         let header = self.header(self.lock().revision);
         Ok(DeleteRangeResponse { header, ..DeleteRangeResponse::default() })
@@ -270,13 +280,18 @@ impl Service {
         read: &Read,
         asker: Option<&[u8]>,
     ) -> Result<RangeResponse, Status> {
-        let epoch = self.handle.epoch();
-        if let Some(done) = self.read_here(read, asker) {
-            return done;
-        }
-        let call = recipe_call(Kind::Range, &request_of(read));
-        if let Some(done) = self.done_elsewhere(call, &Wanted::of_read(read), epoch).await? {
-            return done;
+        let patience = Patience::new();
+        loop {
+            let epoch = self.handle.epoch();
+            if let Some(done) = self.read_here(read, asker) {
+                return done;
+            }
+            let call = recipe_call(Kind::Range, &request_of(read));
+            match self.done_elsewhere(call, &Wanted::of_read(read), epoch).await {
+                Ok(Some(done)) => return done,
+                Ok(None) => break,
+                Err(unknown) => patience.wait(unknown).await?,
+            }
         }
         match read {
             Read::Key(_) | Read::First(_) => Ok(self.found(None)),
