@@ -50,7 +50,7 @@ pub(super) struct Etcd(pub(super) Arc<Service>);
 
 impl Etcd {
     fn current(&self) -> Option<ResponseHeader> {
-        let revision = self.0.lock().revision;
+        let revision = self.0.lock().revision.max(self.0.floor());
         self.0.header(revision)
     }
 
@@ -226,11 +226,10 @@ impl Lease for Etcd {
         &self,
         request: Request<LeaseLeasesRequest>,
     ) -> Result<Response<LeaseLeasesResponse>, Status> {
-        let (caller, header) = (Caller::of(&request), self.current());
-        let core = self.0.lock();
-        let own = core.leases.leases().filter(|&session| self.0.owns(&core, &caller, session));
-        let leases = own.map(|session| LeaseStatus { id: session.0 });
-        Ok(Response::new(LeaseLeasesResponse { header, leases: leases.collect() }))
+        let identity = self.0.identity_needed(&Caller::of(&request));
+        let (leases, header) = (self.0.all_leases(identity).await?, self.current());
+        let leases = leases.into_iter().map(|id| LeaseStatus { id }).collect();
+        Ok(Response::new(LeaseLeasesResponse { header, leases }))
     }
 }
 

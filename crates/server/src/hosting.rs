@@ -196,6 +196,14 @@ impl Service {
 }
 
 impl Core {
+    fn leases_of(&self, identity: Option<&str>) -> Vec<i64> {
+        let is_own = |session: &SessionId| {
+            let owner = self.leases.client_of(*session).map(|client| client.identity.as_str());
+            identity.is_none() || identity == owner
+        };
+        self.leases.leases().filter(is_own).map(|session| session.0).collect()
+    }
+
     fn recorded(&mut self, now: Moment, hold: HoldId) {
         if let Some(&request) = self.holds.get(&hold)
             && let Some(session) = self.keeping.remove(&request)
@@ -351,6 +359,10 @@ impl Service {
 
     fn do_lease_call(self: &Arc<Self>, call: &v1::LeaseCall) -> v1::LeaseReply {
         use v1::lease_call::Call;
+        if call.call() == Call::List {
+            let sessions = self.lock().leases_of(call.identity.as_deref());
+            return v1::LeaseReply { done: true, sessions, ..Default::default() };
+        }
         let session = SessionId(call.session);
         let may_renew = self.handle.may_renew();
         self.call(|core, now| {
@@ -374,12 +386,38 @@ impl Service {
                     let own = holder.filter(|holder| holder.session == session);
                     own.is_some_and(|own| leases.release(now, &call.name, own.fencing_token))
                 }
-                Call::Unknown => false,
+                Call::List | Call::Unknown => false,
             };
             // On this node's clock it may last longer than on the client's.
             let left_ms = millis(left.min(ttl));
-            v1::LeaseReply { done, ttl_ms: millis(ttl), left_ms, held, keeps: false }
+            let ttl_ms = millis(ttl);
+            v1::LeaseReply { done, ttl_ms, left_ms, held, ..Default::default() }
         })
+    }
+
+    /// The numbers of the leases at all members, or of those whose clients have this identity.
+    ///
+    /// # Errors
+    ///
+    /// If a member does not answer.
+    pub(crate) async fn all_leases(
+        self: &Arc<Self>,
+        identity: Option<String>,
+    ) -> Result<Vec<i64>, Status> {
+        let mut leases = self.lock().leases_of(identity.as_deref());
+        if self.is_alone() {
+            return Ok(leases);
+        }
+        let call = v1::lease_call::Call::List.into();
+        let call = v1::LeaseCall { call, lease: true, identity, ..Default::default() };
+        for (name, reply) in self.query_all(Query::Lease(call)).await {
+            let Some(Reply::Lease(reply)) = reply else {
+                return Err(Status::unavailable(format!("{name} did not answer")));
+            };
+            leases.extend(reply.sessions);
+        }
+        leases.sort_unstable();
+        Ok(leases)
     }
 
     /// Whether another node serves a session with this number.

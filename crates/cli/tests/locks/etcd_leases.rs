@@ -6,8 +6,8 @@ use mutua_client::{
     connect,
     proto::{
         etcdserverpb::{
-            LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
-            lease_client::LeaseClient,
+            LeaseGrantRequest, LeaseKeepAliveRequest, LeaseLeasesRequest, LeaseRevokeRequest,
+            LeaseTimeToLiveRequest, lease_client::LeaseClient,
         },
         v3lockpb::{LockRequest, lock_client::LockClient},
     },
@@ -79,6 +79,22 @@ fn a_revoked_lease_is_known_to_be_gone_at_every_member_at_once() {
             for member in [&a, &b, &c] {
                 assert_eq!(left(member, id).await.expect("known"), -1);
             }
+        }
+    });
+}
+
+#[test]
+fn the_leases_of_all_members_are_listed_at_each() {
+    on_three_nodes(async |_, cluster| {
+        let (a, b, c) =
+            (channel(cluster, 0).await, channel(cluster, 1).await, channel(cluster, 2).await);
+        let mut granted = vec![lease(&b, 60).await, lease(&a, 60).await, lease(&b, 60).await];
+        granted.sort_unstable();
+        for member in [&a, &b, &c] {
+            let mut client = LeaseClient::new(member.clone());
+            let listed = client.lease_leases(LeaseLeasesRequest {}).await.expect("listed");
+            let listed = listed.into_inner().leases;
+            assert_eq!(listed.iter().map(|lease| lease.id).collect::<Vec<_>>(), granted);
         }
     });
 }

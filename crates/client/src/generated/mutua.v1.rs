@@ -622,6 +622,8 @@ pub mod lease_call {
         Close = 2,
         TimeToLive = 3,
         Release = 4,
+        /// All sessions, whatever the number is.
+        List = 5,
     }
     impl Call {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -635,6 +637,7 @@ pub mod lease_call {
                 Self::Close => "CLOSE",
                 Self::TimeToLive => "TIME_TO_LIVE",
                 Self::Release => "RELEASE",
+                Self::List => "LIST",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -645,6 +648,7 @@ pub mod lease_call {
                 "CLOSE" => Some(Self::Close),
                 "TIME_TO_LIVE" => Some(Self::TimeToLive),
                 "RELEASE" => Some(Self::Release),
+                "LIST" => Some(Self::List),
                 _ => None,
             }
         }
@@ -661,9 +665,11 @@ pub struct LeaseReply {
     pub left_ms: u64,
     #[prost(bytes = "vec", repeated, tag = "4")]
     pub held: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
-    /// Whether the node keeps a record of the session.
+    /// Whether the node keeps a record of the session, which no node serves yet.
     #[prost(bool, tag = "5")]
     pub keeps: bool,
+    #[prost(int64, repeated, tag = "6")]
+    pub sessions: ::prost::alloc::vec::Vec<i64>,
 }
 /// A call of etcd's recipes for the node that serves the lease or the key.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -559,11 +559,13 @@ class LeaseCall(_message.Message):
         CLOSE: _ClassVar[LeaseCall.Call]
         TIME_TO_LIVE: _ClassVar[LeaseCall.Call]
         RELEASE: _ClassVar[LeaseCall.Call]
+        LIST: _ClassVar[LeaseCall.Call]
     UNKNOWN: LeaseCall.Call
     RENEW: LeaseCall.Call
     CLOSE: LeaseCall.Call
     TIME_TO_LIVE: LeaseCall.Call
     RELEASE: LeaseCall.Call
+    LIST: LeaseCall.Call
     SESSION_FIELD_NUMBER: _ClassVar[int]
     CALL_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
@@ -577,18 +579,20 @@ class LeaseCall(_message.Message):
     def __init__(self, session: _Optional[int] = ..., call: _Optional[_Union[LeaseCall.Call, str]] = ..., lease: bool = ..., name: _Optional[bytes] = ..., identity: _Optional[str] = ...) -> None: ...
 
 class LeaseReply(_message.Message):
-    __slots__ = ("done", "ttl_ms", "left_ms", "held", "keeps")
+    __slots__ = ("done", "ttl_ms", "left_ms", "held", "keeps", "sessions")
     DONE_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
     LEFT_MS_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     KEEPS_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
     done: bool
     ttl_ms: int
     left_ms: int
     held: _containers.RepeatedScalarFieldContainer[bytes]
     keeps: bool
-    def __init__(self, done: bool = ..., ttl_ms: _Optional[int] = ..., left_ms: _Optional[int] = ..., held: _Optional[_Iterable[bytes]] = ..., keeps: bool = ...) -> None: ...
+    sessions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, done: bool = ..., ttl_ms: _Optional[int] = ..., left_ms: _Optional[int] = ..., held: _Optional[_Iterable[bytes]] = ..., keeps: bool = ..., sessions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RecipeCall(_message.Message):
     __slots__ = ("kind", "request", "known", "restamped", "identity")
