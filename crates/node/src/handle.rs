@@ -64,10 +64,24 @@ impl Node {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct HoldId(pub(crate) Ticket);
 
+/// A hold of a client outside the process, as a node knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientHold<'a> {
+    /// The lock's name.
+    pub name: &'a [u8],
+    /// The client's session.
+    pub session: u64,
+    /// The value that is recorded with the hold.
+    pub value: &'a [u8],
+    /// Names the hold, if it is this node's.
+    pub hold: Option<HoldId>,
+}
+
 /// A report of the node on holds of clients outside its process.
 #[derive(Clone, Debug)]
 pub enum Served {
-    /// The hold is recorded at other members: its client may be informed.
+    /// The hold is recorded at other members: its client may be informed. Or its record has been
+    /// changed there.
     Recorded(HoldId),
     /// This node no longer holds the lock. If the client was informed, another member serves it.
     Lost(HoldId),
@@ -197,10 +211,22 @@ impl NodeHandle {
         self.driver.call(|core, _| core.protocol.keeps_record(name, fence))
     }
 
-    /// Whether this node keeps a record of a hold of this session.
-    pub fn keeps_session(&self, session: i64) -> bool {
-        let session = session.cast_unsigned();
-        self.driver.call(|core, _| core.protocol.keeps_session(session))
+    /// Whether any hold of a client outside the process is such that this node knows best of: its
+    /// own ones, and those whose node is not in the view. Called with the lock's name, the client,
+    /// and the name of the hold if it is this node's.
+    pub fn any_kept(&self, mut is_such: impl FnMut(ClientHold<'_>) -> bool) -> bool {
+        self.driver.call(|core, _| {
+            core.protocol.any_kept(|kept| {
+                let mutua_protocol::ClientHold { name, session, value, ticket } = kept;
+                is_such(ClientHold { name, session, value, hold: ticket.map(HoldId) })
+            })
+        })
+    }
+
+    /// Tells other members now which holds of clients outside the process are over. They are told
+    /// soon in any case.
+    pub fn send_over(&self) {
+        self.driver.call(|core, now| core.protocol.send_over(now));
     }
 
     /// A client outside the process says that it holds a lock that no node serves. It counts if all

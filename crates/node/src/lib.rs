@@ -81,7 +81,7 @@ pub use config::{
 pub use consensus::MembershipError;
 pub use disk::DiskError;
 pub use error::{AcquireError, StartError};
-pub use handle::{CallError, HoldId, NodeHandle, Served};
+pub use handle::{CallError, ClientHold, HoldId, NodeHandle, Served};
 pub use lock::{Guard, Lock};
 pub use mutua_algorithms::FencingToken;
 pub use mutua_host::now;

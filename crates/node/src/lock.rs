@@ -246,6 +246,21 @@ impl Guard {
             .call(|core, now| core.protocol.record(now, self.handle.id, self.ticket, client))
     }
 
+    /// Changes the value that is recorded with the hold of a client outside the process.
+    /// [`Served::Recorded`](crate::Served::Recorded) follows when other members have it and
+    /// [`is_changing`](Self::is_changing) is false. Returns whether it is the hold of such a
+    /// client.
+    pub fn change_record(&self, value: Vec<u8>) -> bool {
+        let (lock, ticket) = (self.handle.id, self.ticket);
+        self.handle.driver.call(|core, now| core.protocol.change_record(now, lock, ticket, value))
+    }
+
+    /// Whether a change of the hold's record is on its way to other members.
+    pub fn is_changing(&self) -> bool {
+        let (lock, ticket) = (self.handle.id, self.ticket);
+        self.handle.driver.call(|core, _| core.protocol.is_changing(lock, ticket))
+    }
+
     /// Waits until the lock is lost: the caller must stop using the resource then, since another
     /// client may get the lock.
     pub async fn lost(&self) {

@@ -44,8 +44,8 @@ pub use moment::Moment;
 pub use pattern::Pattern;
 pub use plan::{DEFAULT_ALGORITHM, Plan, PlanError, Rule, RuleError, usable};
 pub use protocol::{
-    CallId, Caller, MAX_CALL, Protocol, ProtocolConfig, Rejected, ViewSource, decode_rules,
-    encode_rules,
+    CallId, Caller, ClientHold, MAX_CALL, Protocol, ProtocolConfig, Rejected, ViewSource,
+    decode_rules, encode_rules,
 };
 pub use settings::Limits;
 pub use status::{HolderStatus, LinkStatus, LockStatus, Status, ViewStatus, WaiterStatus};

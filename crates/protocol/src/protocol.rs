@@ -38,6 +38,7 @@ pub use decided::ViewSource;
 pub(crate) use locks::CLOCK_BROKEN;
 pub(crate) use peers::Kept;
 pub use peers::Rejected;
+pub use records::ClientHold;
 pub use rules::{decode as decode_rules, encode as encode_rules};
 
 /// The configuration of a node.

@@ -91,6 +91,8 @@ pub(crate) struct Holder {
     /// When the hold ends by itself, since the view lease has lapsed; else [`Moment::NEVER`].
     pub(crate) ends: Moment,
     pub(crate) held_for: HeldFor,
+    /// A changed record of the client's hold, on its way to the keepers.
+    pub(crate) change: Option<Client>,
 }
 
 /// The client that a lock is held for.
@@ -108,7 +110,7 @@ pub(crate) enum HeldFor {
 impl Holder {
     pub(crate) fn new(now: Moment, ticket: Ticket, fence: FencingToken, owner: Owner) -> Self {
         let (ends, held_for) = (Moment::NEVER, HeldFor::Process);
-        Self { ticket, fence, since: now, owner, ends, held_for }
+        Self { ticket, fence, since: now, owner, ends, held_for, change: None }
     }
 
     /// The client outside the process that knows of its grant.
@@ -116,6 +118,15 @@ impl Holder {
         match &self.held_for {
             HeldFor::Client(client) => Some(client),
             HeldFor::Process | HeldFor::Recording(_) => None,
+        }
+    }
+
+    /// What the keepers are to record next.
+    pub(crate) fn unrecorded(&self) -> Option<&Client> {
+        match &self.held_for {
+            HeldFor::Process => None,
+            HeldFor::Recording(client) => Some(client),
+            HeldFor::Client(_) => self.change.as_ref(),
         }
     }
 }

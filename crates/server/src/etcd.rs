@@ -4,14 +4,22 @@
 //! only a key that Lock returned can be unlocked, names that are prefixes of others do not
 //! interfere, and the revision in a response of Lock is its fencing token.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use mutua_algorithms::Time;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::{Stream, StreamExt, wrappers::UnboundedReceiverStream};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Core, Service, Waiter, caller::Caller, hosting};
+use super::{
+    Core, Service, Waiter,
+    caller::Caller,
+    hosting::{self, Patience},
+};
 use crate::{
     Moment, lease_locks,
     leases::{
@@ -42,7 +50,7 @@ pub(super) struct Etcd(pub(super) Arc<Service>);
 
 impl Etcd {
     fn current(&self) -> Option<ResponseHeader> {
-        let revision = self.0.lock().revision;
+        let revision = self.0.lock().revision.max(self.0.floor());
         self.0.header(revision)
     }
 
@@ -146,9 +154,17 @@ impl Lease for Etcd {
             let own = core.leases.is_lease(session) && self.0.owns(core, &caller, session);
             own && core.leases.close(now, session)
         };
-        let closed = self.0.call(revoked);
-        if !closed && self.elsewhere(&caller, session, Call::Close).await?.is_none() {
-            return Err(self.0.no_lease(session));
+        let patience = Patience::new();
+        loop {
+            if self.0.call(revoked) {
+                self.0.handle.send_over();
+                break;
+            }
+            match self.elsewhere(&caller, session, Call::Close).await {
+                Ok(Some(_)) => break,
+                Ok(None) => return Err(self.0.no_lease(session)),
+                Err(unknown) => patience.wait(unknown).await?,
+            }
         }
         Ok(Response::new(LeaseRevokeResponse { header: self.current() }))
     }
@@ -210,11 +226,10 @@ impl Lease for Etcd {
         &self,
         request: Request<LeaseLeasesRequest>,
     ) -> Result<Response<LeaseLeasesResponse>, Status> {
-        let (caller, header) = (Caller::of(&request), self.current());
-        let core = self.0.lock();
-        let own = core.leases.leases().filter(|&session| self.0.owns(&core, &caller, session));
-        let leases = own.map(|session| LeaseStatus { id: session.0 });
-        Ok(Response::new(LeaseLeasesResponse { header, leases: leases.collect() }))
+        let identity = self.0.identity_needed(&Caller::of(&request));
+        let (leases, header) = (self.0.all_leases(identity).await?, self.current());
+        let leases = leases.into_iter().map(|id| LeaseStatus { id }).collect();
+        Ok(Response::new(LeaseLeasesResponse { header, leases }))
     }
 }
 
@@ -265,8 +280,12 @@ impl Lock for Etcd {
         let call = Call::Release.into();
         let name = name.to_vec();
         let call = LeaseCall { session: session.0, call, lease: true, name, identity };
-        if !self.0.lease_call(&call).done {
-            self.0.lease_call_elsewhere(call).await?;
+        let patience = Patience::new();
+        while !self.0.lease_call(&call).done {
+            match self.0.lease_call_elsewhere(call.clone()).await {
+                Ok(_) => break,
+                Err(unknown) => patience.wait(unknown).await?,
+            }
         }
         Ok(Response::new(UnlockResponse { header: self.current() }))
     }
@@ -288,10 +307,12 @@ impl Service {
         })
     }
 
-    /// The lowest revision of this node's view: all fencing tokens of earlier views are below it.
+    /// The lowest revision of this node's last view: all fencing tokens of earlier views are below
+    /// it.
     pub(crate) fn floor(&self) -> u64 {
         let epoch = u64::from(self.handle.epoch().unwrap_or_default());
-        (epoch << Time::COUNT_BITS).max(1)
+        let floor = (epoch << Time::COUNT_BITS).max(1);
+        self.floor.fetch_max(floor, Ordering::Relaxed).max(floor)
     }
 
     /// Requests a lock and waits for the outcome. Dropping the future cancels the wait.

@@ -17,8 +17,9 @@ use super::{
 };
 use crate::{
     Moment,
-    lease_locks::check_name,
+    lease_locks::{self, check_name},
     leases::{Name, Opening, RequestId, SessionId},
+    recipes::Wanted,
 };
 
 /// The endpoints of other nodes are asked for again after this long.
@@ -93,6 +94,37 @@ fn reachable(address: SocketAddr, member: Option<&str>) -> String {
     }
 }
 
+/// How long a call waits until it is known which member serves what it is about: as long as a
+/// request waits at etcd without a leader. Clients do not repeat calls that change something.
+const PATIENCE: Duration = Duration::from_secs(7);
+
+/// The pause before it looks again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// The wait of one call until a member serves what a lost one did.
+pub(crate) struct Patience {
+    ends: tokio::time::Instant,
+}
+
+impl Patience {
+    pub(crate) fn new() -> Self {
+        Self { ends: tokio::time::Instant::now() + PATIENCE }
+    }
+
+    /// Waits for a while.
+    ///
+    /// # Errors
+    ///
+    /// The reason that it is not known, if the call has waited long enough.
+    pub(crate) async fn wait(&self, unknown: Status) -> Result<(), Status> {
+        if tokio::time::Instant::now() >= self.ends {
+            return Err(unknown);
+        }
+        tokio::time::sleep(AGAIN).await;
+        Ok(())
+    }
+}
+
 /// The error for a client that another member serves, or will serve soon.
 pub(crate) fn unavailable() -> Status {
     Status::unavailable("this node does not serve the session; another member does, or will soon")
@@ -108,7 +140,7 @@ impl Service {
         core.keeping.insert(request, id);
         let name = core.leases.name_of_request(request);
         let key = name.and_then(|name| core.recipes.recorded(&name, id));
-        if !guard.record(recorded(&opening, key)) {
+        if !guard.record(recorded(&opening, key, Vec::new())) {
             core.leases.lost(now, request, String::new());
         }
     }
@@ -141,23 +173,44 @@ impl Service {
         let (owner, session) = (opening.client.owner.clone(), opening.id);
         let shown = name.escape_ascii();
         tracing::info!("lock {shown} of {owner} (session {session:x}) is served here from now on");
-        let key = v1::Recorded::decode(&*served.value).unwrap_or_default().key;
+        let v1::Recorded { key, waiting, .. } =
+            v1::Recorded::decode(&*served.value).unwrap_or_default();
         let (lease, token) = (SessionId(session), guard.fencing_token().0.number());
         self.call(|core, now| {
+            if let Some(key) = &key {
+                core.stop_waiting(now, &key.key);
+            }
             core.custody(now, name, opening, guard);
             if let Some(key) = key {
                 core.recipes.restore(key, name, lease, token);
             }
+            if lease_locks::is_reserved(name) {
+                core.recipes.list(lease, waiting.clone());
+            }
+            for key in waiting {
+                self.restore_waiter(core, now, lease, key);
+            }
+            core.list_waiters(lease);
         });
     }
 }
 
 impl Core {
+    fn leases_of(&self, identity: Option<&str>) -> Vec<i64> {
+        let is_own = |session: &SessionId| {
+            let owner = self.leases.client_of(*session).map(|client| client.identity.as_str());
+            identity.is_none() || identity == owner
+        };
+        self.leases.leases().filter(is_own).map(|session| session.0).collect()
+    }
+
     fn recorded(&mut self, now: Moment, hold: HoldId) {
         if let Some(&request) = self.holds.get(&hold)
             && let Some(session) = self.keeping.remove(&request)
         {
             self.leases.recorded(now, request, session);
+        } else if let Some(&request) = self.holds.get(&hold) {
+            self.record_changed(request);
         }
     }
 
@@ -177,7 +230,11 @@ impl Core {
 }
 
 /// A session as other members record it.
-fn recorded(opening: &Opening, key: Option<v1::RecordedKey>) -> ServedClient {
+pub(crate) fn recorded(
+    opening: &Opening,
+    key: Option<v1::RecordedKey>,
+    waiting: Vec<v1::RecordedKey>,
+) -> ServedClient {
     let client = &opening.client;
     let value = v1::Recorded {
         client: Some(v1::Client {
@@ -191,6 +248,7 @@ fn recorded(opening: &Opening, key: Option<v1::RecordedKey>) -> ServedClient {
         supervised: opening.supervised,
         lease: opening.lease,
         key,
+        waiting,
     };
     let session = opening.id.cast_unsigned();
     ServedClient { session, ttl: opening.ttl, value: value.encode_to_vec() }
@@ -272,7 +330,7 @@ impl Service {
         for v1::Reclaim { name, fencing_token } in &open.reclaims {
             let allowed = self.access.check(caller, Action::Acquire, name).is_ok();
             if check_name(name).is_ok() && allowed {
-                self.handle.claim(name, *fencing_token, recorded(&opening, None));
+                self.handle.claim(name, *fencing_token, recorded(&opening, None, Vec::new()));
             }
         }
     }
@@ -292,14 +350,27 @@ impl Service {
     /// A call about a session that this node may serve.
     pub(crate) fn lease_call(self: &Arc<Self>, call: &v1::LeaseCall) -> v1::LeaseReply {
         use v1::lease_call::Call;
+        let reply = self.do_lease_call(call);
+        if reply.done && matches!(call.call(), Call::Release | Call::Close) {
+            self.handle.send_over();
+        }
+        reply
+    }
+
+    fn do_lease_call(self: &Arc<Self>, call: &v1::LeaseCall) -> v1::LeaseReply {
+        use v1::lease_call::Call;
+        if call.call() == Call::List {
+            let sessions = self.lock().leases_of(call.identity.as_deref());
+            return v1::LeaseReply { done: true, sessions, ..Default::default() };
+        }
         let session = SessionId(call.session);
         let may_renew = self.handle.may_renew();
-        let keeps = self.handle.keeps_session(call.session);
         self.call(|core, now| {
-            let leases = &mut core.leases;
-            let Some((ttl, left)) = leases.time_to_live(now, session) else {
+            let Some((ttl, left)) = core.leases.time_to_live(now, session) else {
+                let keeps = self.is_kept(core, &Wanted::Lease(session));
                 return v1::LeaseReply { keeps, ..Default::default() };
             };
+            let leases = &mut core.leases;
             let owner = leases.client_of(session).map(|client| client.identity.as_str());
             let is_own = call.identity.is_none() || call.identity.as_deref() == owner;
             if leases.is_lease(session) != call.lease || !is_own {
@@ -315,10 +386,38 @@ impl Service {
                     let own = holder.filter(|holder| holder.session == session);
                     own.is_some_and(|own| leases.release(now, &call.name, own.fencing_token))
                 }
-                Call::Unknown => false,
+                Call::List | Call::Unknown => false,
             };
-            v1::LeaseReply { done, ttl_ms: millis(ttl), left_ms: millis(left), held, keeps }
+            // On this node's clock it may last longer than on the client's.
+            let left_ms = millis(left.min(ttl));
+            let ttl_ms = millis(ttl);
+            v1::LeaseReply { done, ttl_ms, left_ms, held, ..Default::default() }
         })
+    }
+
+    /// The numbers of the leases at all members, or of those whose clients have this identity.
+    ///
+    /// # Errors
+    ///
+    /// If a member does not answer.
+    pub(crate) async fn all_leases(
+        self: &Arc<Self>,
+        identity: Option<String>,
+    ) -> Result<Vec<i64>, Status> {
+        let mut leases = self.lock().leases_of(identity.as_deref());
+        if self.is_alone() {
+            return Ok(leases);
+        }
+        let call = v1::lease_call::Call::List.into();
+        let call = v1::LeaseCall { call, lease: true, identity, ..Default::default() };
+        for (name, reply) in self.query_all(Query::Lease(call)).await {
+            let Some(Reply::Lease(reply)) = reply else {
+                return Err(Status::unavailable(format!("{name} did not answer")));
+            };
+            leases.extend(reply.sessions);
+        }
+        leases.sort_unstable();
+        Ok(leases)
     }
 
     /// Whether another node serves a session with this number.
@@ -348,7 +447,9 @@ impl Service {
         if !self.handle.is_replicated() {
             return Ok(None);
         }
-        let mut known = !self.handle.keeps_session(call.session) && self.handle.is_settled();
+        let epoch = self.handle.epoch();
+        let wanted = Wanted::Lease(SessionId(call.session));
+        let mut known = !self.is_kept(&self.lock(), &wanted) && self.handle.is_settled();
         for (_, reply) in self.query_all(Query::Lease(call)).await {
             match reply {
                 Some(Reply::Lease(reply)) if reply.done => return Ok(Some(reply)),
@@ -356,6 +457,7 @@ impl Service {
                 Some(_) | None => known = false,
             }
         }
+        known &= epoch.is_some() && self.handle.epoch() == epoch;
         if known { Ok(None) } else { Err(unavailable()) }
     }
 }

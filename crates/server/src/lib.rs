@@ -49,7 +49,7 @@ use std::{
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -77,6 +77,8 @@ pub(crate) struct Service {
     hosts: gateway::Hosts,
     /// Where this node serves clients.
     endpoints: hosting::Endpoints,
+    /// The lowest revision that a response may have, so far.
+    floor: AtomicU64,
     /// Wakes the timer's task, which then reads the next deadline again.
     timer: Notify,
     /// A client on this machine has stopped the node.
@@ -92,6 +94,8 @@ pub(crate) struct Core {
     holds: HashMap<HoldId, RequestId>,
     /// The sessions in whose names holds are being recorded.
     keeping: HashMap<RequestId, SessionId>,
+    /// The calls that wait until changed records of holds are at other members.
+    changing: HashMap<RequestId, Vec<oneshot::Sender<()>>>,
     waiters: HashMap<WaitId, Waiter>,
     /// The keys of etcd's recipes.
     recipes: recipes::Recipes,
@@ -187,7 +191,10 @@ impl Service {
             }
             Effect::Drop { request } => core.drop_request(now, request),
             Effect::Keep { request, session } => self.keep(core, now, request, session),
-            Effect::Moved { session } => core.send_moved(session),
+            Effect::Moved { session } => {
+                core.recipes.list(session, Vec::new());
+                core.send_moved(session);
+            }
             Effect::Reply { wait, outcome } => self.reply(core, now, wait, outcome),
             Effect::Lost { session, name, fencing_token, reason } => {
                 if !lease_locks::is_reserved(&name) {
@@ -196,7 +203,10 @@ impl Service {
                 }
                 core.send_lost(session, &name, fencing_token, reason);
             }
-            Effect::Ended { session } => core.send_closed(session),
+            Effect::Ended { session } => {
+                core.recipes.list(session, Vec::new());
+                core.send_closed(session);
+            }
             Effect::Record { longest } => self.record(core, longest),
             Effect::Join => self.handle.join(),
             Effect::Changed { name } => {
@@ -357,6 +367,7 @@ impl Core {
 
     /// The outcome of the wait of a key.
     fn key_outcome(&mut self, now: Moment, key: &[u8], name: &Name, outcome: &Outcome) {
+        let lease = self.recipes.get(key).map(|entry| entry.lease);
         match *outcome {
             Outcome::Granted { fencing_token, .. } => {
                 if !self.recipes.granted(key, fencing_token) {
@@ -374,6 +385,8 @@ impl Core {
             }
             _ => drop(self.recipes.remove(key)),
         }
+        // It waits no longer.
+        lease.and_then(|lease| self.list_waiters(lease));
     }
 
     fn notify_watchers(&mut self, name: &Name) {

@@ -7,7 +7,7 @@ use std::{
     net::SocketAddr,
     os::unix::fs::{FileTypeExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -368,6 +368,7 @@ fn service(
         users: Default::default(),
         hosts: Hosts::of(&options.node),
         endpoints,
+        floor: AtomicU64::default(),
         timer,
         stop,
         failure,
@@ -386,6 +387,7 @@ fn new_core(
         requests: Default::default(),
         holds: Default::default(),
         keeping: Default::default(),
+        changing: Default::default(),
         endpoints: Default::default(),
         waiters: Default::default(),
         recipes: Default::default(),

@@ -109,6 +109,7 @@ impl Core {
     /// Releases a lock, or cancels its request.
     pub(super) fn drop_request(&mut self, now: Moment, request: RequestId) {
         self.keeping.remove(&request);
+        self.changing.remove(&request);
         if let Some(NodeRequest::Granted(guard)) = self.requests.remove(&request).as_ref() {
             self.holds.remove(&guard.hold_id());
             let token = guard.fencing_token().0.number();

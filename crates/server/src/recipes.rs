@@ -18,9 +18,11 @@ mod calls;
 mod candidates;
 mod election;
 mod following;
+mod kept;
 mod kv_service;
 mod permission;
 mod probe;
+mod records;
 pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,7 @@ mod transactions;
 mod watch_service;
 
 pub(crate) use following::holder_changes;
+pub(crate) use kept::Wanted;
 pub(crate) use permission::{needs_of_range, needs_of_txn};
 pub(crate) use probe::Probes;
 
@@ -58,6 +61,8 @@ pub(crate) struct Entry {
     /// Whether the revision of its creation becomes the fencing token when it is granted. Only if
     /// no client has been sent the revision before.
     pub(crate) restamped: bool,
+    /// The next value and its revision, while they are being recorded at other members.
+    pub(crate) proposed: Option<(Vec<u8>, u64)>,
 }
 
 /// The state of a key.
@@ -94,6 +99,22 @@ impl Entry {
         }
     }
 
+    /// The key as other members record it.
+    fn recorded(&self, key: &[u8]) -> RecordedKey {
+        let (value, changed) = match &self.proposed {
+            Some((value, revision)) => (value, *revision),
+            None => (&self.value, self.changed),
+        };
+        // The fencing token becomes its revision when it is granted.
+        let revision = |revision| if self.restamped { 0 } else { revision };
+        RecordedKey {
+            key: key.to_vec(),
+            value: value.clone(),
+            create_revision: revision(self.created),
+            mod_revision: revision(changed),
+        }
+    }
+
     /// The fencing token, if it holds the lock.
     pub(crate) fn token(&self) -> Option<u64> {
         match self.state {
@@ -107,6 +128,8 @@ impl Entry {
 #[derive(Default)]
 pub(crate) struct Recipes {
     entries: BTreeMap<Vec<u8>, Entry>,
+    /// The keys that wait, as they were last sent to other members, by lease.
+    listed: BTreeMap<SessionId, Vec<RecordedKey>>,
 }
 
 impl Recipes {
@@ -180,17 +203,55 @@ impl Recipes {
         });
     }
 
+    /// Gives the key of a holder another value as soon as it is recorded.
+    pub(crate) fn propose(&mut self, key: &[u8], value: Vec<u8>, revision: u64) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.proposed = Some((value, revision));
+        }
+    }
+
+    /// The proposed value of a lock's holder is recorded. Returns whether there is one.
+    pub(crate) fn take_proposed(&mut self, name: &[u8]) -> bool {
+        let proposed = |(_, entry): (&Vec<u8>, &mut Entry)| {
+            let is_it = *entry.name == *name && entry.token().is_some();
+            if !is_it {
+                return false;
+            }
+            let Some((value, revision)) = entry.proposed.take() else { return false };
+            (entry.value, entry.changed) = (value, revision);
+            entry.version += 1;
+            true
+        };
+        self.entries.iter_mut().any(proposed)
+    }
+
     /// What other members record of the key with which a session holds a lock.
     pub(crate) fn recorded(&self, name: &[u8], lease: SessionId) -> Option<RecordedKey> {
         let (key, entry) = self.of(name).find(|(_, entry)| entry.lease == lease)?;
-        // The fencing token becomes its revision when it is granted.
-        let revision = |revision| if entry.restamped { 0 } else { revision };
-        Some(RecordedKey {
-            key: key.clone(),
-            value: entry.value.clone(),
-            create_revision: revision(entry.created),
-            mod_revision: revision(entry.changed),
-        })
+        Some(entry.recorded(key))
+    }
+
+    /// The keys of a lease that wait, in order of creation.
+    pub(crate) fn waiting_of(&self, lease: SessionId) -> Vec<RecordedKey> {
+        let waits = |(_, entry): &(&Vec<u8>, &Entry)| {
+            entry.lease == lease && matches!(entry.state, State::Waiting(_))
+        };
+        let mut waiting: Vec<_> = self.entries.iter().filter(waits).collect();
+        waiting.sort_by_key(|(_, entry)| entry.created);
+        waiting.into_iter().map(|(key, entry)| entry.recorded(key)).collect()
+    }
+
+    /// The keys of a lease that wait, as they were last sent to other members.
+    pub(crate) fn listed(&self, lease: SessionId) -> &[RecordedKey] {
+        self.listed.get(&lease).map_or(&[], Vec::as_slice)
+    }
+
+    /// These keys of a lease wait, as other members are to record.
+    pub(crate) fn list(&mut self, lease: SessionId, waiting: Vec<RecordedKey>) {
+        match waiting.is_empty() {
+            true => drop(self.listed.remove(&lease)),
+            false => drop(self.listed.insert(lease, waiting)),
+        }
     }
 
     /// This node holds a lock for a client of a lost node, which created this key.
@@ -205,6 +266,7 @@ impl Recipes {
             version: 1,
             state: State::Held(token),
             restamped: false,
+            proposed: None,
         };
         self.entries.insert(key.key, entry);
     }

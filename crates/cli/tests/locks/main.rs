@@ -9,6 +9,7 @@ mod copied_member;
 mod elect;
 mod endpoint;
 mod etcd_leases;
+mod etcd_recipes;
 mod faults;
 mod flock;
 mod hold;

@@ -7,6 +7,7 @@ installed is named. Nothing is asserted about how long anything takes: every wai
 a watchdog ends a run that hangs. With --full every pair of clients is tried at every cluster.
 """
 
+import base64
 import json
 import os
 import shutil
@@ -68,6 +69,10 @@ class Cluster:
         shown = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         return json.loads(shown.stdout) if shown.returncode == 0 else None
 
+    def kill(self, index):
+        self.nodes[index].kill()
+        self.nodes[index].wait()
+
     def until(self, is_so):
         while not is_so():
             time.sleep(0.05)
@@ -112,13 +117,13 @@ class Holder:
         self.process.wait()
 
 
-def mutua(endpoints, name):
-    command = [MUTUA, "lock", "--endpoint", endpoints[0], "--ttl", "3s", name, "--"]
+def mutua(endpoints, name, ttl=3):
+    command = [MUTUA, "lock", "--endpoint", endpoints[0], "--ttl", str(ttl), name, "--"]
     return Holder(command + ["sh", "-c", "echo held; cat >/dev/null"], "mutua lock")
 
 
-def etcdctl(endpoints, name):
-    command = ["etcdctl", "--endpoints", ",".join(endpoints), "lock", "--ttl", "3", name, "--"]
+def etcdctl(endpoints, name, ttl=3):
+    command = ["etcdctl", "--endpoints", ",".join(endpoints), "lock", "--ttl", str(ttl), name, "--"]
     script = ["sh", "-c", "echo held $ETCD_LOCK_REV; cat <&3 >/dev/null"]
     # It gives its command no standard input.
     shell = ["sh", "-c", 'exec 3<&0; exec "$@"', "sh"]
@@ -212,10 +217,47 @@ def lose_a_member(cluster, first, second, name):
     waiter = second[0](endpoints[1:], name)
     if second[1]:
         cluster.until_waiting(name)
-    cluster.nodes[2].kill()
-    cluster.nodes[2].wait()
+    cluster.kill(2)
     holder.release()
     waiter.until_held().release()
+
+
+def lose_the_node_of(whom, first, second, name):
+    """The node that serves the holder or the waiter is killed; both know all three. The waiter waits
+    on at another one, and is granted the lock when the holder releases it."""
+    with Cluster(3) as cluster:
+        # Leases that outlast the change of view on a busy machine too.
+        holder = first(cluster.endpoints, name, 30).until_held()
+        waiter = second(cluster.endpoints[1:] + cluster.endpoints[:1], name, 30)
+        cluster.until_waiting(name)
+        shown = cluster.show(name)
+        served = shown["holder"] if whom == "holder" else shown["waiting"][0]
+        lost = "abc".index(served["node"])
+        cluster.kill(lost)
+        left = (lost + 1) % 3
+        served_again = lambda shown: shown and shown["holder"] and shown["waiting"]
+        cluster.until(lambda: served_again(cluster.show(name, left)))
+        assert not waiter.held.is_set(), "two clients hold the lock"
+        holder.release()
+        waiter.until_held().release()
+        cluster.until(lambda: not (cluster.show(name, left) or {"holder": 1})["holder"])
+
+
+def keep_the_value(cluster):
+    """The last value that a leader has proclaimed is known when its node is killed."""
+    call = lambda index, path, body: json.loads(subprocess.run(
+        ["curl", "--silent", "--show-error", "--json", json.dumps(body),
+         "http://%s/v3/%s" % (cluster.endpoints[index], path)], stdout=subprocess.PIPE).stdout)
+    text = lambda words: base64.b64encode(words.encode()).decode()
+    lease = call(0, "lease/grant", {"TTL": 60})["ID"]
+    campaign = {"name": text("led"), "lease": lease, "value": text("first")}
+    leader = call(0, "election/campaign", campaign)["leader"]
+    call(0, "election/proclaim", {"leader": leader, "value": text("second")})
+    cluster.kill(0)
+    known = lambda: call(1, "election/leader", {"name": text("led")}).get("kv")
+    cluster.until(lambda: known())
+    assert known()["value"] == text("second"), known()
+    call(2, "election/resign", {"leader": leader})
 
 
 def elect_with_etcdctl(cluster):
@@ -303,6 +345,23 @@ def stories(cluster, known, size):
         run("elect with npm, %d nodes" % size, elect_with_npm, cluster)
 
 
+def lose_nodes(known):
+    """Clients that know several endpoints, when the node of one of them is killed."""
+    several = {"mutua": mutua}
+    if "etcdctl" in known:
+        several["etcdctl"] = etcdctl
+    pairs = [(first, second) for first in several for second in several]
+    if not FULL:
+        pairs = [pair for pair in pairs if pair[1] != "mutua"]
+    for first, second in pairs:
+        for whom in ("holder", "waiter"):
+            story = "the node of the %s is killed: %s, then %s" % (whom, first, second)
+            run(story, lose_the_node_of, whom, several[first], several[second], "n")
+    if "curl" in known:
+        with Cluster(3) as cluster:
+            run("the node of a leader is killed", keep_the_value, cluster)
+
+
 def main():
     known = clients()
     for size in (1, 3):
@@ -312,6 +371,7 @@ def main():
                 names = [name for name in known if name != "mutua"]
                 pair = (known[names[0]], known[names[-1] if FULL else names[0]])
                 run("a member is killed", lose_a_member, cluster, *pair, "k")
+    lose_nodes(known)
 
 
 main()

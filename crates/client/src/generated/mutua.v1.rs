@@ -622,6 +622,8 @@ pub mod lease_call {
         Close = 2,
         TimeToLive = 3,
         Release = 4,
+        /// All sessions, whatever the number is.
+        List = 5,
     }
     impl Call {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -635,6 +637,7 @@ pub mod lease_call {
                 Self::Close => "CLOSE",
                 Self::TimeToLive => "TIME_TO_LIVE",
                 Self::Release => "RELEASE",
+                Self::List => "LIST",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -645,6 +648,7 @@ pub mod lease_call {
                 "CLOSE" => Some(Self::Close),
                 "TIME_TO_LIVE" => Some(Self::TimeToLive),
                 "RELEASE" => Some(Self::Release),
+                "LIST" => Some(Self::List),
                 _ => None,
             }
         }
@@ -661,9 +665,11 @@ pub struct LeaseReply {
     pub left_ms: u64,
     #[prost(bytes = "vec", repeated, tag = "4")]
     pub held: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
-    /// Whether the node keeps a record of the session.
+    /// Whether the node keeps a record of the session, which no node serves yet.
     #[prost(bool, tag = "5")]
     pub keeps: bool,
+    #[prost(int64, repeated, tag = "6")]
+    pub sessions: ::prost::alloc::vec::Vec<i64>,
 }
 /// A call of etcd's recipes for the node that serves the lease or the key.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -746,9 +752,13 @@ pub struct RecipeReply {
     pub code: i32,
     #[prost(string, tag = "4")]
     pub error: ::prost::alloc::string::String,
+    /// If it has done nothing: whether it keeps a record of the lease or the key, which no node serves
+    /// yet.
+    #[prost(bool, tag = "5")]
+    pub keeps: bool,
 }
 /// The client of a hold, as recorded at other members.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Recorded {
     #[prost(message, optional, tag = "1")]
     pub client: ::core::option::Option<Client>,
@@ -759,6 +769,9 @@ pub struct Recorded {
     /// The key of etcd's recipes that the hold is for, if it is.
     #[prost(message, optional, tag = "4")]
     pub key: ::core::option::Option<RecordedKey>,
+    /// Of a lease's own lock: the keys of the lease that wait for their locks, in order of creation.
+    #[prost(message, repeated, tag = "5")]
+    pub waiting: ::prost::alloc::vec::Vec<RecordedKey>,
 }
 /// A key of etcd's recipes, as recorded at other members.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -767,7 +780,7 @@ pub struct RecordedKey {
     pub key: ::prost::alloc::vec::Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
     pub value: ::prost::alloc::vec::Vec<u8>,
-    /// 0: the fencing token of the hold.
+    /// 0: the fencing token of the hold, when it is granted.
     #[prost(uint64, tag = "3")]
     pub create_revision: u64,
     #[prost(uint64, tag = "4")]

@@ -15,9 +15,22 @@ use mutua_algorithms::FencingToken;
 use super::{Protocol, decided::Layered};
 use crate::{
     Effect, LockId, Moment, Ticket,
-    table::{HeldFor, Holder},
-    views::{Claim, Client, Instance, Plan, Record, Stage, ViewNumber},
+    table::{Entry, HeldFor, Holder},
+    views::{Claim, Client, Instance, Plan, Record, Stage, ViewLayer, ViewNumber},
 };
+
+/// A hold of a client outside the process, as a node knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientHold<'a> {
+    /// The lock.
+    pub name: &'a [u8],
+    /// The client's session.
+    pub session: u64,
+    /// The value that is recorded with it.
+    pub value: &'a [u8],
+    /// The ticket, if the hold is this node's.
+    pub ticket: Option<Ticket>,
+}
 
 impl Protocol {
     /// Makes a hold of this process that of a client outside it. [`Effect::Recorded`] follows when
@@ -41,15 +54,44 @@ impl Protocol {
         true
     }
 
+    /// Changes the value that is recorded with the hold of a client outside the process.
+    /// [`Effect::Recorded`] follows when all keepers have it and [`is_changing`](Self::is_changing)
+    /// is false; before, a node that takes the hold over may know either value. A later change
+    /// replaces one that is on its way. Returns whether the ticket holds the lock for a client.
+    pub fn change_record(
+        &mut self,
+        now: Moment,
+        lock: LockId,
+        ticket: Ticket,
+        value: Vec<u8>,
+    ) -> bool {
+        let layered = self.config.views.is_decided();
+        let holder = self.table.entry(lock).holder.as_mut();
+        let Some(holder) = holder.filter(|holder| holder.ticket == ticket) else { return false };
+        let HeldFor::Client(client) = &mut holder.held_for else { return false };
+        if layered {
+            holder.change = Some(Client { value, ..client.clone() });
+            self.send_record(now, lock);
+        } else {
+            client.value = value;
+            self.effects.push(Effect::Recorded { ticket });
+        }
+        true
+    }
+
+    /// Whether a change of the hold's record is on its way to the keepers.
+    pub fn is_changing(&self, lock: LockId, ticket: Ticket) -> bool {
+        let holder = self.table.get(lock).and_then(|entry| entry.holder.as_ref());
+        holder.is_some_and(|holder| holder.ticket == ticket && holder.change.is_some())
+    }
+
     fn send_record(&mut self, now: Moment, lock: LockId) {
         let Some(host) = self.layered.as_ref().map(|layered| layered.layer.me()) else { return };
         let entry = self.table.entry(lock);
-        let Some(Holder { fence, held_for: HeldFor::Recording(client), .. }) = &entry.holder else {
-            return;
-        };
-        let Client { session, ttl, value } = client.clone();
-        let (name, hosted_since) = (entry.name.to_vec(), ViewNumber(0));
-        let record = Record { name, token: *fence, session, ttl, host, hosted_since, value };
+        let Some(holder) = &entry.holder else { return };
+        let Some(Client { session, ttl, value }) = holder.unrecorded().cloned() else { return };
+        let (name, token, hosted_since) = (entry.name.to_vec(), holder.fence, ViewNumber(0));
+        let record = Record { name, token, session, ttl, host, hosted_since, value };
         self.with_layer(now, |layer| layer.record(now, record));
     }
 
@@ -72,7 +114,14 @@ impl Protocol {
                 let ticket = holder.ticket;
                 self.effects.push(Effect::Recorded { ticket });
             }
-            HeldFor::Process | HeldFor::Recording(_) | HeldFor::Client(_) => {}
+            HeldFor::Client(_) => {
+                let is_it = |change: &mut Client| is_this && change.value == record.value;
+                if let Some(changed) = holder.change.take_if(is_it) {
+                    holder.held_for = HeldFor::Client(changed);
+                    self.effects.push(Effect::Recorded { ticket: holder.ticket });
+                }
+            }
+            HeldFor::Process | HeldFor::Recording(_) => {}
         }
     }
 
@@ -82,6 +131,12 @@ impl Protocol {
         if let Some(layered) = &mut self.layered {
             layered.layer.release_record(name, token);
         }
+    }
+
+    /// Tells the keepers now which holds of clients are over, and not with the next batch: a client
+    /// that was told of its release does not find the lock held by itself if this node is lost.
+    pub fn send_over(&mut self, now: Moment) {
+        self.with_layer(now, |layer| layer.send_over());
     }
 
     /// Holds the locks for clients of lost nodes that the plan of a view gives to this node.
@@ -135,9 +190,23 @@ impl Protocol {
         self.view_layer().is_some_and(|layer| layer.keeps(name, token))
     }
 
-    /// Whether this node keeps a record of a hold of this session.
-    pub fn keeps_session(&self, session: u64) -> bool {
-        self.view_layer().is_some_and(|layer| layer.keeps_session(session))
+    /// Whether any hold is such, among those of this node for clients outside the process, and
+    /// those that it keeps a record of and whose host is not in its view. Of another member's
+    /// holds that one knows best.
+    pub fn any_kept(&self, mut is_such: impl FnMut(ClientHold<'_>) -> bool) -> bool {
+        let own = |entry: &Entry, is_such: &mut dyn FnMut(ClientHold<'_>) -> bool| {
+            let Some(holder) = &entry.holder else { return false };
+            let Some(Client { session, value, .. }) = holder.client() else { return false };
+            let ticket = Some(holder.ticket);
+            is_such(ClientHold { name: &entry.name, session: *session, value, ticket })
+        };
+        if self.table.iter().any(|(_, entry)| own(entry, &mut is_such)) {
+            return true;
+        }
+        let mut orphans = self.view_layer().into_iter().flat_map(ViewLayer::orphans);
+        orphans.any(|Record { name, session, value, .. }| {
+            is_such(ClientHold { name, session: *session, value, ticket: None })
+        })
     }
 
     /// Whether this node is in a view that has begun, so that it knows who holds what.

@@ -66,6 +66,8 @@ pub struct ViewLayer {
     /// Removed, and whether the shell says that nothing is held any more.
     stopped: bool,
     keeper: Keeper,
+    /// The host and the number of the last record of each lock that this keeper got in the view.
+    last_kept: BTreeMap<Vec<u8>, (Instance, u64)>,
     host: Host,
     /// Records whose TTL is not decided yet.
     unlogged: Vec<Record>,
@@ -116,6 +118,7 @@ impl ViewLayer {
             leaving: false,
             stopped: false,
             keeper: Keeper::default(),
+            last_kept: BTreeMap::new(),
             host: Host::default(),
             unlogged: Vec::new(),
             inbox: VecDeque::new(),

@@ -103,6 +103,8 @@ impl Host {
     /// A record that all keepers of the view must acknowledge; its number, not used again.
     pub fn begin(&mut self, view: &DecidedView, record: Record) -> u64 {
         self.numbers += 1;
+        // An earlier record of the lock is out of date.
+        self.pending.retain(|_, pending| pending.record.name != record.name);
         let awaiting = view.keepers.iter().map(|keeper| keeper.member).collect();
         self.pending.insert(self.numbers, Pending { record, awaiting });
         self.numbers

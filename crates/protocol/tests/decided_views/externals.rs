@@ -22,7 +22,7 @@ pub(crate) enum Word {
 pub(crate) struct Served {
     pub(crate) client: usize,
     session: u64,
-    name: usize,
+    pub(crate) name: usize,
     ttl: Duration,
     expires: Moment,
     /// The token, once the client may know of it.
@@ -33,6 +33,11 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// Whether this session holds a lock, and its client knows that.
+    pub(crate) fn holds(&self, session: u64) -> bool {
+        self.session == session && self.token.is_some() && self.unnamed.is_none()
+    }
+
     /// When its session or its hold ends, if nothing is renewed and named.
     fn ends(&self) -> Moment {
         self.unnamed.map_or(self.expires, |until| until.min(self.expires))
@@ -150,13 +155,15 @@ impl World {
                 let named = held.map(|(_, token)| token);
                 let known = self.renew(slot, session, named, sent);
                 if let Some((name, token)) = held.filter(|_| !known) {
-                    let value = (client as u64).to_le_bytes().to_vec();
+                    // The client knows no change; where it is asked, all records are lost.
+                    let value = [(client as u64).to_le_bytes(), u64::MAX.to_le_bytes()].concat();
                     let client = views::Client { session, ttl, value };
                     let token = FencingToken(Time::from_number(token));
                     self.call(slot, |protocol, now| {
                         protocol.claim(now, &Self::name(name), token, client);
                     });
                 }
+                self.change_value(slot, session);
             }
             Word::Release { session } => {
                 let served = &self.nodes[slot].served;
@@ -216,6 +223,9 @@ impl World {
         if now >= protocol.good_until() || token.is_none() {
             return self.fails(format!("{slot} records after its lease has lapsed"));
         }
+        if let Some(token) = served.token {
+            return self.on_change_recorded(slot, ticket, (served.session, token));
+        }
         if served.expires <= now {
             return;
         }
@@ -239,6 +249,7 @@ impl World {
         client: &views::Client,
     ) {
         self.counts.custodies += 1;
+        self.check_change(slot, token, client);
         let name = (0..NAMES).find(|&place| Self::name(place) == name).expect("a known name");
         let number = u64::from_le_bytes(client.value[..8].try_into().expect("eight")) as usize;
         let (session, ttl) = (client.session, client.ttl);

@@ -5,6 +5,7 @@
 //! has single situations, `sizes.rs` those of all sizes of views.
 
 mod cases;
+mod changes;
 mod churn;
 mod clients;
 #[path = "../harness/engine.rs"]

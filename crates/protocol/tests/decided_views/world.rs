@@ -17,6 +17,7 @@ use mutua_protocol::{
 };
 
 use super::{
+    changes::Changes,
     churn::Wish,
     clients::Client,
     engine::Engine,
@@ -157,6 +158,8 @@ pub(crate) struct World {
     pub(crate) clients: usize,
     pub(crate) externals: Vec<External>,
     pub(crate) served_externals: BTreeSet<usize>,
+    /// The changes of what is recorded, if values change.
+    pub(crate) changes: Option<Changes>,
     /// The greatest fencing token of each name.
     pub(crate) fences: Vec<u64>,
     /// The clients that were granted a lock since the faults stopped.
@@ -213,6 +216,7 @@ impl World {
             clients: 2,
             externals: Vec::new(),
             served_externals: BTreeSet::new(),
+            changes: None,
             fences: vec![0; NAMES],
             served: BTreeSet::new(),
             granted: Vec::new(),

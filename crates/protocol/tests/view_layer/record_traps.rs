@@ -180,6 +180,35 @@ fn trap_9_a_host_that_comes_back_does_not_drop_the_record_of_its_custodian() {
 }
 
 #[test]
+fn a_copy_of_an_earlier_record_that_arrives_late_changes_nothing() {
+    let all = [1, 2, 3];
+    let persisted = Persisted { snapshot: state(&all, &[]), ..Persisted::default() };
+    let mut keeper = ViewLayer::new(at(0), one(3), settings(), persisted, false);
+    keeper.decided(at(0), 1, &Command::View(view(1, &all, &all)));
+    keeper.link_up(at(0), one(1));
+    keeper.link_up(at(0), one(2));
+    keeper.tick(at(0));
+    for voter in [1, 2] {
+        let (incarnation, view) = (one(3).incarnation, ViewNumber(1));
+        keeper.receive(at(1), one(voter), Message::Answer { incarnation, view, number: 1 });
+    }
+    let plan = Plan { view: ViewNumber(1), ..Plan::default() };
+    keeper.receive(at(2), one(1), Message::Begin(Box::new(plan)));
+    assert_eq!(keeper.stage(), Stage::Begun);
+    let keep = |number, value: &[u8]| {
+        let record = Record { value: value.to_vec(), ..record(one(1), token(1, 4)) };
+        Message::Keep { view: ViewNumber(1), records: vec![(number, record)] }
+    };
+    for (number, value) in [(1, b"one"), (3, b"two"), (1, b"one"), (2, b"old")] {
+        keeper.receive(at(3), one(1), keep(number, value));
+    }
+    // Its host is gone.
+    keeper.decided(at(4), 2, &Command::View(view(2, &[2, 3], &all)));
+    let values: Vec<_> = keeper.orphans().map(|record| record.value.clone()).collect();
+    assert_eq!(values, [b"two".to_vec()]);
+}
+
+#[test]
 fn a_host_that_comes_back_renews_nobody_before_the_view_begins() {
     let begun = || {
         let persisted = Persisted { snapshot: state(&[1], &[]), ..Persisted::default() };

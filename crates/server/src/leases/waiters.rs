@@ -95,6 +95,11 @@ impl LeaseTable {
         self.requests.get(&request).cloned()
     }
 
+    /// The request to the node with which a client holds a lock.
+    pub(crate) fn request_of(&self, name: &[u8]) -> Option<RequestId> {
+        self.locks.get(name)?.holder.as_ref().map(|holder| holder.request)
+    }
+
     /// The number of waiters ahead in the queue.
     pub(crate) fn position(&self, wait: WaitId) -> Option<usize> {
         let lock = self.locks.get(&self.waits.get(&wait)?.name)?;

@@ -7,12 +7,14 @@ use prost::Message;
 use tonic::{Code, Status};
 
 use super::{
+    Wanted,
     answers::{Ahead, Shown, Watched},
     shape::{self, Read, ShapeError, Transaction},
 };
 use crate::{
     Service,
     etcd::refusal,
+    hosting::{Patience, unavailable},
     leases::{Outcome, SessionId},
     proto::{
         etcdserverpb::{
@@ -56,13 +58,20 @@ impl Service {
         by: By,
     ) -> Result<TxnResponse, Status> {
         let transaction = shape::transaction(&request)?;
-        if let Some(done) = self.txn_here(&transaction, &by).await {
-            return done;
-        }
-        let By { identity, restamped } = by;
-        let call = v1::RecipeCall { restamped, identity, ..recipe_call(Kind::Txn, &request) };
-        if let Some(done) = self.done_elsewhere(call).await? {
-            return done;
+        let wanted = Wanted::of_transaction(&transaction);
+        let patience = Patience::new();
+        loop {
+            let epoch = self.handle.epoch();
+            if let Some(done) = self.txn_here(&transaction, &by).await {
+                return done;
+            }
+            let By { identity, restamped } = by.clone();
+            let call = v1::RecipeCall { restamped, identity, ..recipe_call(Kind::Txn, &request) };
+            match self.done_elsewhere(call, &wanted, epoch).await {
+                Ok(Some(done)) => return done,
+                Ok(None) => break,
+                Err(unknown) => patience.wait(unknown).await?,
+            }
         }
         match transaction {
             Transaction::Create { lease, .. } => Err(self.no_lease(SessionId(lease))),
@@ -87,36 +96,49 @@ impl Service {
         by: By,
     ) -> Result<DeleteRangeResponse, Status> {
         let key = shape::delete(&request)?;
-        if let Some(done) = self.delete_here(&key, &by) {
-            return done;
-        }
-        let identity = by.identity;
-        let call = v1::RecipeCall { identity, ..recipe_call(Kind::DeleteRange, &request) };
-        if let Some(done) = self.done_elsewhere(call).await? {
-            return done;
+        let patience = Patience::new();
+        loop {
+            let epoch = self.handle.epoch();
+            if let Some(done) = self.delete_here(&key, &by).await {
+                return done;
+            }
+            let identity = by.identity.clone();
+            let call = v1::RecipeCall { identity, ..recipe_call(Kind::DeleteRange, &request) };
+            match self.done_elsewhere(call, &Wanted::key(&key), epoch).await {
+                Ok(Some(done)) => return done,
+                Ok(None) => break,
+                Err(unknown) => patience.wait(unknown).await?,
+            }
         }
         let header = self.header(self.lock().revision);
         Ok(DeleteRangeResponse { header, ..DeleteRangeResponse::default() })
     }
 
-    /// Does a call at the member that serves it; `None` if no member does.
+    /// Does a call at the member that serves it; `None` if no member does, and none will. This node
+    /// did not serve it in the view with this epoch.
     async fn done_elsewhere<T: Message + Default>(
         &self,
         call: v1::RecipeCall,
+        wanted: &Wanted<'_>,
+        epoch: Option<u32>,
     ) -> Result<Here<T>, Status> {
         if self.is_alone() {
             return Ok(None);
         }
+        let mut kept = self.is_kept(&self.lock(), wanted);
         let mut unanswered = Vec::new();
         for (name, reply) in self.query_all(Query::Recipe(call)).await {
             match reply {
                 Some(Reply::Recipe(reply)) if reply.done => return Ok(Some(read_reply(&reply))),
+                Some(Reply::Recipe(reply)) => kept |= reply.keeps,
                 Some(_) => {}
                 None => unanswered.push(name),
             }
         }
+        let same_view = epoch.is_some() && self.handle.epoch() == epoch;
         match &*unanswered {
-            [] => Ok(None),
+            [] if same_view && !kept && self.handle.is_settled() => Ok(None),
+            [] => Err(unavailable()),
             names => Err(Status::unavailable(format!(
                 "this node does not serve the key, and {} did not answer",
                 names.join(", ")
@@ -126,53 +148,52 @@ impl Service {
 
     /// The reply to another member's call.
     pub(crate) async fn answer_recipe(self: &Arc<Self>, call: v1::RecipeCall) -> v1::RecipeReply {
-        fn reply<T: Message>(done: Here<T>) -> v1::RecipeReply {
-            match done {
-                None => v1::RecipeReply::default(),
-                Some(Ok(response)) => {
-                    let response = response.encode_to_vec();
-                    v1::RecipeReply { done: true, response, ..Default::default() }
-                }
-                Some(Err(status)) => v1::RecipeReply {
-                    done: true,
-                    code: status.code().into(),
-                    error: status.message().to_owned(),
-                    ..Default::default()
-                },
-            }
-        }
+        self.answer_if_known(call).await.unwrap_or_default()
+    }
+
+    /// `None` if the call is not known here.
+    async fn answer_if_known(self: &Arc<Self>, call: v1::RecipeCall) -> Option<v1::RecipeReply> {
         let (kind, body) = (call.kind(), &*call.request);
         let by = By { identity: call.identity.clone(), restamped: call.restamped };
-        match kind {
+        Some(match kind {
             Kind::Txn => {
-                let shaped = TxnRequest::decode(body).ok().map(|one| shape::transaction(&one));
-                match shaped {
-                    Some(Ok(transaction)) => reply(self.txn_here(&transaction, &by).await),
-                    _ => v1::RecipeReply::default(),
-                }
+                let transaction = shape::transaction(&TxnRequest::decode(body).ok()?).ok()?;
+                let done = self.txn_here(&transaction, &by).await;
+                self.recipe_reply(done, &Wanted::of_transaction(&transaction))
             }
             Kind::Range => {
-                let shaped = RangeRequest::decode(body).ok().map(|one| shape::range(&one));
-                match shaped {
-                    Some(Ok(read)) => reply(self.read_here(&read, None)),
-                    _ => v1::RecipeReply::default(),
-                }
+                let read = shape::range(&RangeRequest::decode(body).ok()?).ok()?;
+                self.recipe_reply(self.read_here(&read, None), &Wanted::of_read(&read))
             }
             Kind::DeleteRange => {
-                let shaped = DeleteRangeRequest::decode(body).ok().map(|one| shape::delete(&one));
-                match shaped {
-                    Some(Ok(key)) => reply(self.delete_here(&key, &by)),
-                    _ => v1::RecipeReply::default(),
-                }
+                let key = shape::delete(&DeleteRangeRequest::decode(body).ok()?).ok()?;
+                self.recipe_reply(self.delete_here(&key, &by).await, &Wanted::key(&key))
             }
             Kind::Await => {
-                let shaped = WatchCreateRequest::decode(body).ok().map(|one| shape::watch(&one));
-                match shaped {
-                    Some(Ok(watch)) => reply(self.await_here(&watch.target, &call.known).await),
-                    _ => v1::RecipeReply::default(),
-                }
+                let watch = shape::watch(&WatchCreateRequest::decode(body).ok()?).ok()?;
+                let done = self.await_here(&watch.target, &call.known).await;
+                self.recipe_reply(done, &Wanted::of_target(&watch.target))
             }
-            Kind::Unknown => v1::RecipeReply::default(),
+            Kind::Unknown => return None,
+        })
+    }
+
+    fn recipe_reply<T: Message>(&self, done: Here<T>, wanted: &Wanted<'_>) -> v1::RecipeReply {
+        match done {
+            None => {
+                let keeps = self.is_kept(&self.lock(), wanted);
+                v1::RecipeReply { keeps, ..Default::default() }
+            }
+            Some(Ok(response)) => {
+                let response = response.encode_to_vec();
+                v1::RecipeReply { done: true, response, ..Default::default() }
+            }
+            Some(Err(status)) => v1::RecipeReply {
+                done: true,
+                code: status.code().into(),
+                error: status.message().to_owned(),
+                ..Default::default()
+            },
         }
     }
 
@@ -182,6 +203,7 @@ impl Service {
         &self,
         target: &shape::Target,
         known: Option<&KeyValue>,
+        epoch: Option<u32>,
     ) -> Result<Option<Watched>, Status> {
         let request = match target {
             shape::Target::Key(key) => {
@@ -195,7 +217,8 @@ impl Service {
         };
         let known = known.map(Message::encode_to_vec).unwrap_or_default();
         let call = v1::RecipeCall { known, ..recipe_call(Kind::Await, &request) };
-        let done: Here<RangeResponse> = self.done_elsewhere(call).await?;
+        let wanted = Wanted::of_target(target);
+        let done: Here<RangeResponse> = self.done_elsewhere(call, &wanted, epoch).await?;
         let Some(response) = done.transpose()? else { return Ok(None) };
         let revision = response.header.unwrap_or_default().revision.cast_unsigned();
         Ok(Some(match response.kvs.into_iter().next() {
@@ -257,12 +280,18 @@ impl Service {
         read: &Read,
         asker: Option<&[u8]>,
     ) -> Result<RangeResponse, Status> {
-        if let Some(done) = self.read_here(read, asker) {
-            return done;
-        }
-        let call = recipe_call(Kind::Range, &request_of(read));
-        if let Some(done) = self.done_elsewhere(call).await? {
-            return done;
+        let patience = Patience::new();
+        loop {
+            let epoch = self.handle.epoch();
+            if let Some(done) = self.read_here(read, asker) {
+                return done;
+            }
+            let call = recipe_call(Kind::Range, &request_of(read));
+            match self.done_elsewhere(call, &Wanted::of_read(read), epoch).await {
+                Ok(Some(done)) => return done,
+                Ok(None) => break,
+                Err(unknown) => patience.wait(unknown).await?,
+            }
         }
         match read {
             Read::Key(_) | Read::First(_) => Ok(self.found(None)),

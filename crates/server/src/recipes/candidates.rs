@@ -32,6 +32,7 @@ impl Service {
             version: 1,
             state: State::Waiting(wait),
             restamped: true,
+            proposed: None,
         };
         // A request that is sent again, on another stream, replaces the former one.
         core.recipes.insert(key(name, session), entry);
@@ -66,10 +67,15 @@ impl Service {
                 version: 1,
                 state: State::Held(token),
                 restamped: false,
+                proposed: None,
             };
             core.recipes.insert(key, entry);
         } else {
             core.recipes.put(&key, value, revision);
+        }
+        if let Some(request) = core.leases.request_of(name).filter(|_| !self.is_alone()) {
+            // Not waited for: the client of a lost node proclaims its value again.
+            core.record_hold(request, session);
         }
         core.notify_watchers(name);
         true

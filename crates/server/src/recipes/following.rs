@@ -77,10 +77,11 @@ impl Follower {
             if let Some(changes) = &mut changes {
                 changes.borrow_and_update();
             }
+            let epoch = service.handle.epoch();
             let here = service.call(|core, now| core.watched_here(now, &self.watch.target));
             let Some(state) = here else {
                 let known = self.known.as_ref().and_then(Option::as_ref);
-                return service.watched_elsewhere(&self.watch.target, known).await;
+                return service.watched_elsewhere(&self.watch.target, known, epoch).await;
             };
             let same = matches!(&state, Watched::Is(shown)
                 if self.known.as_ref() == Some(&Some(shown.kv.clone())));

@@ -3,13 +3,16 @@
 //! Mutua is not a key-value store: a key is a holder or a waiter of a lock, and only the calls that
 //! the recipes of etcd's clients make have a meaning. Every other call is refused with a sentence.
 
-use crate::proto::etcdserverpb::{
-    Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
-    WatchCreateRequest,
-    compare::{CompareResult, CompareTarget, TargetUnion},
-    range_request::{SortOrder, SortTarget},
-    request_op::Request,
-    watch_create_request::FilterType,
+use crate::proto::{
+    etcdserverpb::{
+        Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+        WatchCreateRequest,
+        compare::{CompareResult, CompareTarget, TargetUnion},
+        range_request::{SortOrder, SortTarget},
+        request_op::Request,
+        watch_create_request::FilterType,
+    },
+    mvccpb::KeyValue,
 };
 
 /// Why a call is refused. Nothing was done.
@@ -71,6 +74,16 @@ pub(crate) enum Condition {
     Created(i64),
     /// It has this value.
     Value(Vec<u8>),
+}
+
+impl Condition {
+    /// Whether it holds of a key.
+    pub(crate) fn holds(&self, kv: &KeyValue) -> bool {
+        match self {
+            Self::Created(revision) => kv.create_revision == *revision,
+            Self::Value(value) => kv.value == *value,
+        }
+    }
 }
 
 /// What to do with a key.

@@ -206,6 +206,7 @@ fn waiter(lease: i64, created: u64) -> Entry {
         version: 1,
         state: State::Waiting(WaitId(1)),
         restamped: false,
+        proposed: None,
     }
 }
 
@@ -249,4 +250,38 @@ fn the_key_of_a_holder_is_restored_at_another_member() {
     let mut other = Recipes::default();
     other.restore(recorded, &Name::from(&b"x"[..]), SessionId(123), 44);
     assert_eq!(other.get(b"x/7b"), recipes.get(b"x/7b"));
+}
+
+#[test]
+fn a_proposed_value_is_recorded_first_and_shown_when_it_is_recorded() {
+    let mut recipes = Recipes::default();
+    recipes.insert(own(), waiter(123, 40));
+    assert!(recipes.granted(b"x/7b", 44));
+    recipes.propose(b"x/7b", b"w".to_vec(), 46);
+    let shown = recipes.get(b"x/7b").expect("there").shown(b"x/7b");
+    assert_eq!((&*shown.value, shown.mod_revision), (&b"v"[..], 40));
+    let recorded = recipes.recorded(b"x", SessionId(123)).expect("it holds the lock");
+    assert_eq!((&*recorded.value, recorded.mod_revision), (&b"w"[..], 46));
+    assert!(!recipes.take_proposed(b"y"));
+    assert!(recipes.take_proposed(b"x") && !recipes.take_proposed(b"x"));
+    let shown = recipes.get(b"x/7b").expect("there").shown(b"x/7b");
+    assert_eq!((&*shown.value, shown.mod_revision, shown.version), (&b"w"[..], 46, 2));
+}
+
+#[test]
+fn the_waiters_of_a_lease_are_recorded_in_order_of_creation() {
+    let mut recipes = Recipes::default();
+    let named = |name: &[u8], created| Entry { name: Name::from(name), ..waiter(123, created) };
+    recipes.insert(b"b/7b".to_vec(), named(b"b", 40));
+    recipes.insert(b"a/7b".to_vec(), named(b"a", 41));
+    recipes.insert(b"c/7b".to_vec(), Entry { restamped: true, ..named(b"c", 42) });
+    recipes.insert(b"d/7c".to_vec(), Entry { name: Name::from(&b"d"[..]), ..waiter(124, 43) });
+    recipes.insert(b"e/7b".to_vec(), named(b"e", 44));
+    assert!(recipes.granted(b"e/7b", 45));
+    let waiting = recipes.waiting_of(SessionId(123));
+    let keys: Vec<_> = waiting.iter().map(|one| (&*one.key, one.create_revision)).collect();
+    assert_eq!(keys, [(&b"b/7b"[..], 40), (&b"a/7b"[..], 41), (&b"c/7b"[..], 0)]);
+    assert_eq!(recipes.listed(SessionId(123)), []);
+    recipes.list(SessionId(123), waiting.clone());
+    assert_eq!(recipes.listed(SessionId(123)), waiting);
 }

@@ -51,13 +51,7 @@ impl Service {
                 })
             }
             Transaction::Change { key, condition, change, otherwise } => {
-                let changed = self.call(|core, now| {
-                    if *change != Change::Keep && !core.may_change(now, key, by) {
-                        return Some(Err(not_own(key)));
-                    }
-                    self.change(core, now, key, condition, change).map(Ok)
-                });
-                let (succeeded, revision) = match changed? {
+                let (succeeded, revision) = match self.change(key, condition, change, by).await? {
                     Ok(changed) => changed,
                     Err(error) => return Some(Err(error)),
                 };
@@ -166,6 +160,7 @@ impl Service {
                 version: 1,
                 state: State::Waiting(wait),
                 restamped: restamped || queue.is_none(),
+                proposed: None,
             };
             core.recipes.insert(key.to_vec(), entry);
             Some(revision)
@@ -173,6 +168,7 @@ impl Service {
         let Some(revision) = created else { return Ok(Created::Not) };
         if queue.is_some() {
             self.until_granted_or_held(&name, key).await;
+            self.until_listed(lease).await?;
             let stamped = self.call(|core, _| (!restamped).then(|| self.stamp(core, key)));
             return Ok(Created::At(stamped.flatten().unwrap_or(revision)));
         }
@@ -244,50 +240,62 @@ impl Service {
     }
 
     /// Changes a key of this node. Returns whether the condition holds, and the revision.
-    fn change(
+    async fn change(
         self: &Arc<Self>,
-        core: &mut Core,
-        now: Moment,
         key: &[u8],
         condition: &Condition,
         change: &Change,
-    ) -> Option<(bool, u64)> {
-        let shown = core.key_here(now, key)?;
-        let holds = match condition {
-            Condition::Created(revision) => shown.kv.create_revision == *revision,
-            Condition::Value(value) => shown.kv.value == *value,
-        };
-        if !holds {
-            return Some((false, core.revision));
+        by: &By,
+    ) -> Here<(bool, u64)> {
+        let may = self.call(|core, now| core.may_change(now, key, by));
+        if *change != Change::Keep && !may {
+            return Some(Err(not_own(key)));
         }
-        match change {
-            Change::Keep => {}
-            Change::Delete => self.remove(core, now, key),
-            Change::Put(value) => {
-                // Only keys of the recipes have values that can change.
-                let name = Name::clone(&core.recipes.get(key)?.name);
-                let revision = self.take_revision(core, &name);
-                core.recipes.put(key, value.clone(), revision);
-                core.notify_watchers(&name);
+        if let Change::Put(value) = change {
+            return self.put(key, condition, value).await;
+        }
+        let (holds, revision, lease) = self.call(|core, now| {
+            let shown = core.key_here(now, key)?;
+            let holds = condition.holds(&shown.kv);
+            if holds && *change == Change::Delete {
+                core.remove_key(now, key);
             }
-        }
-        Some((true, core.revision))
+            Some((holds, core.revision, shown.kv.lease))
+        })?;
+        self.handle.send_over();
+        let listed = self.until_listed(SessionId(lease)).await;
+        Some(listed.map(|()| (holds, revision)))
     }
 
-    pub(super) fn delete_here(self: &Arc<Self>, key: &[u8], by: &By) -> Here<DeleteRangeResponse> {
-        self.call(|core, now| {
-            core.key_here(now, key).filter(|_| !key.ends_with(AHEAD))?;
+    pub(super) async fn delete_here(
+        self: &Arc<Self>,
+        key: &[u8],
+        by: &By,
+    ) -> Here<DeleteRangeResponse> {
+        let deleted = self.call(|core, now| {
+            let shown = core.key_here(now, key).filter(|_| !key.ends_with(AHEAD))?;
             if !core.may_change(now, key, by) {
                 return Some(Err(not_own(key)));
             }
-            self.remove(core, now, key);
-            let header = self.header(core.revision);
-            Some(Ok(DeleteRangeResponse { header, deleted: 1, prev_kvs: Vec::new() }))
-        })
+            core.remove_key(now, key);
+            Some(Ok((core.revision, SessionId(shown.kv.lease))))
+        });
+        let (revision, lease) = match deleted? {
+            Ok(deleted) => deleted,
+            Err(error) => return Some(Err(error)),
+        };
+        self.handle.send_over();
+        let header = self.header(revision);
+        let response = DeleteRangeResponse { header, deleted: 1, prev_kvs: Vec::new() };
+        // From then on no member would let it wait again.
+        Some(self.until_listed(lease).await.map(|()| response))
     }
+}
 
+impl Core {
     /// Releases the lock of a key, or cancels its wait.
-    fn remove(&self, core: &mut Core, now: Moment, key: &[u8]) {
+    fn remove_key(&mut self, now: Moment, key: &[u8]) {
+        let core = self;
         let held = match core.recipes.get(key) {
             Some(Entry { state: State::Waiting(wait), .. }) => {
                 let wait = *wait;
@@ -308,9 +316,7 @@ impl Service {
             core.leases.release(now, &name, token);
         }
     }
-}
 
-impl Core {
     /// Whether a session's client has the identity that a call needs.
     fn is_own(&self, session: SessionId, by: &By) -> bool {
         let owner = self.leases.client_of(session).map(|client| &client.identity);

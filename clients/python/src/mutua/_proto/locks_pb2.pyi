@@ -289,20 +289,24 @@ class Peers(_message.Message):
     def __init__(self, endpoints: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Entry(_message.Message):
-    __slots__ = ("session", "fencing_token", "for_ms", "client", "node", "value")
+    __slots__ = ("session", "fencing_token", "for_ms", "client", "node", "value", "custody", "lease_left_ms")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
     FOR_MS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    CUSTODY_FIELD_NUMBER: _ClassVar[int]
+    LEASE_LEFT_MS_FIELD_NUMBER: _ClassVar[int]
     session: int
     fencing_token: int
     for_ms: int
     client: Client
     node: str
     value: bytes
-    def __init__(self, session: _Optional[int] = ..., fencing_token: _Optional[int] = ..., for_ms: _Optional[int] = ..., client: _Optional[_Union[Client, _Mapping]] = ..., node: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    custody: bool
+    lease_left_ms: int
+    def __init__(self, session: _Optional[int] = ..., fencing_token: _Optional[int] = ..., for_ms: _Optional[int] = ..., client: _Optional[_Union[Client, _Mapping]] = ..., node: _Optional[str] = ..., value: _Optional[bytes] = ..., custody: bool = ..., lease_left_ms: _Optional[int] = ...) -> None: ...
 
 class Lock(_message.Message):
     __slots__ = ("name", "holder", "waiting", "algorithm", "last_fencing_token", "unanswered", "left_out")
@@ -473,7 +477,7 @@ class BreakResponse(_message.Message):
     def __init__(self, broken: _Optional[_Union[Entry, _Mapping]] = ..., quarantine_ms: _Optional[int] = ...) -> None: ...
 
 class PeerQuery(_message.Message):
-    __slots__ = ("list", "verify", "session", "endpoints", "lease", "recipe", "trace")
+    __slots__ = ("list", "verify", "session", "endpoints", "lease", "recipe", "trace", "member")
     LIST_FIELD_NUMBER: _ClassVar[int]
     VERIFY_FIELD_NUMBER: _ClassVar[int]
     BREAK_FIELD_NUMBER: _ClassVar[int]
@@ -482,6 +486,7 @@ class PeerQuery(_message.Message):
     LEASE_FIELD_NUMBER: _ClassVar[int]
     RECIPE_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
     list: ListRequest
     verify: VerifyRequest
     session: SessionQuery
@@ -489,10 +494,11 @@ class PeerQuery(_message.Message):
     lease: LeaseCall
     recipe: RecipeCall
     trace: TraceRequest
-    def __init__(self, list: _Optional[_Union[ListRequest, _Mapping]] = ..., verify: _Optional[_Union[VerifyRequest, _Mapping]] = ..., session: _Optional[_Union[SessionQuery, _Mapping]] = ..., endpoints: _Optional[_Union[EndpointsRequest, _Mapping]] = ..., lease: _Optional[_Union[LeaseCall, _Mapping]] = ..., recipe: _Optional[_Union[RecipeCall, _Mapping]] = ..., trace: _Optional[_Union[TraceRequest, _Mapping]] = ..., **kwargs) -> None: ...
+    member: MemberRequest
+    def __init__(self, list: _Optional[_Union[ListRequest, _Mapping]] = ..., verify: _Optional[_Union[VerifyRequest, _Mapping]] = ..., session: _Optional[_Union[SessionQuery, _Mapping]] = ..., endpoints: _Optional[_Union[EndpointsRequest, _Mapping]] = ..., lease: _Optional[_Union[LeaseCall, _Mapping]] = ..., recipe: _Optional[_Union[RecipeCall, _Mapping]] = ..., trace: _Optional[_Union[TraceRequest, _Mapping]] = ..., member: _Optional[_Union[MemberRequest, _Mapping]] = ..., **kwargs) -> None: ...
 
 class PeerReply(_message.Message):
-    __slots__ = ("list", "verify", "session", "endpoints", "lease", "recipe", "trace")
+    __slots__ = ("list", "verify", "session", "endpoints", "lease", "recipe", "trace", "member")
     LIST_FIELD_NUMBER: _ClassVar[int]
     VERIFY_FIELD_NUMBER: _ClassVar[int]
     BREAK_FIELD_NUMBER: _ClassVar[int]
@@ -501,6 +507,7 @@ class PeerReply(_message.Message):
     LEASE_FIELD_NUMBER: _ClassVar[int]
     RECIPE_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
     list: ListResponse
     verify: VerifyResponse
     session: SessionReport
@@ -508,7 +515,8 @@ class PeerReply(_message.Message):
     lease: LeaseReply
     recipe: RecipeReply
     trace: MemberTrace
-    def __init__(self, list: _Optional[_Union[ListResponse, _Mapping]] = ..., verify: _Optional[_Union[VerifyResponse, _Mapping]] = ..., session: _Optional[_Union[SessionReport, _Mapping]] = ..., endpoints: _Optional[_Union[EndpointsResponse, _Mapping]] = ..., lease: _Optional[_Union[LeaseReply, _Mapping]] = ..., recipe: _Optional[_Union[RecipeReply, _Mapping]] = ..., trace: _Optional[_Union[MemberTrace, _Mapping]] = ..., **kwargs) -> None: ...
+    member: MemberReport
+    def __init__(self, list: _Optional[_Union[ListResponse, _Mapping]] = ..., verify: _Optional[_Union[VerifyResponse, _Mapping]] = ..., session: _Optional[_Union[SessionReport, _Mapping]] = ..., endpoints: _Optional[_Union[EndpointsResponse, _Mapping]] = ..., lease: _Optional[_Union[LeaseReply, _Mapping]] = ..., recipe: _Optional[_Union[RecipeReply, _Mapping]] = ..., trace: _Optional[_Union[MemberTrace, _Mapping]] = ..., member: _Optional[_Union[MemberReport, _Mapping]] = ..., **kwargs) -> None: ...
 
 class SessionQuery(_message.Message):
     __slots__ = ("session", "reclaims")
@@ -551,11 +559,13 @@ class LeaseCall(_message.Message):
         CLOSE: _ClassVar[LeaseCall.Call]
         TIME_TO_LIVE: _ClassVar[LeaseCall.Call]
         RELEASE: _ClassVar[LeaseCall.Call]
+        LIST: _ClassVar[LeaseCall.Call]
     UNKNOWN: LeaseCall.Call
     RENEW: LeaseCall.Call
     CLOSE: LeaseCall.Call
     TIME_TO_LIVE: LeaseCall.Call
     RELEASE: LeaseCall.Call
+    LIST: LeaseCall.Call
     SESSION_FIELD_NUMBER: _ClassVar[int]
     CALL_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
@@ -569,16 +579,20 @@ class LeaseCall(_message.Message):
     def __init__(self, session: _Optional[int] = ..., call: _Optional[_Union[LeaseCall.Call, str]] = ..., lease: bool = ..., name: _Optional[bytes] = ..., identity: _Optional[str] = ...) -> None: ...
 
 class LeaseReply(_message.Message):
-    __slots__ = ("done", "ttl_ms", "left_ms", "held")
+    __slots__ = ("done", "ttl_ms", "left_ms", "held", "keeps", "sessions")
     DONE_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
     LEFT_MS_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
     done: bool
     ttl_ms: int
     left_ms: int
     held: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, done: bool = ..., ttl_ms: _Optional[int] = ..., left_ms: _Optional[int] = ..., held: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    keeps: bool
+    sessions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, done: bool = ..., ttl_ms: _Optional[int] = ..., left_ms: _Optional[int] = ..., held: _Optional[_Iterable[bytes]] = ..., keeps: bool = ..., sessions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RecipeCall(_message.Message):
     __slots__ = ("kind", "request", "known", "restamped", "identity")
@@ -607,28 +621,32 @@ class RecipeCall(_message.Message):
     def __init__(self, kind: _Optional[_Union[RecipeCall.Kind, str]] = ..., request: _Optional[bytes] = ..., known: _Optional[bytes] = ..., restamped: bool = ..., identity: _Optional[str] = ...) -> None: ...
 
 class RecipeReply(_message.Message):
-    __slots__ = ("done", "response", "code", "error")
+    __slots__ = ("done", "response", "code", "error", "keeps")
     DONE_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_FIELD_NUMBER: _ClassVar[int]
     done: bool
     response: bytes
     code: int
     error: str
-    def __init__(self, done: bool = ..., response: _Optional[bytes] = ..., code: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+    keeps: bool
+    def __init__(self, done: bool = ..., response: _Optional[bytes] = ..., code: _Optional[int] = ..., error: _Optional[str] = ..., keeps: bool = ...) -> None: ...
 
 class Recorded(_message.Message):
-    __slots__ = ("client", "supervised", "lease", "key")
+    __slots__ = ("client", "supervised", "lease", "key", "waiting")
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     SUPERVISED_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     client: Client
     supervised: bool
     lease: bool
     key: RecordedKey
-    def __init__(self, client: _Optional[_Union[Client, _Mapping]] = ..., supervised: bool = ..., lease: bool = ..., key: _Optional[_Union[RecordedKey, _Mapping]] = ...) -> None: ...
+    waiting: _containers.RepeatedCompositeFieldContainer[RecordedKey]
+    def __init__(self, client: _Optional[_Union[Client, _Mapping]] = ..., supervised: bool = ..., lease: bool = ..., key: _Optional[_Union[RecordedKey, _Mapping]] = ..., waiting: _Optional[_Iterable[_Union[RecordedKey, _Mapping]]] = ...) -> None: ...
 
 class RecordedKey(_message.Message):
     __slots__ = ("key", "value", "create_revision", "mod_revision")
@@ -659,11 +677,13 @@ class AboutResponse(_message.Message):
     def __init__(self, version: _Optional[str] = ..., node: _Optional[str] = ..., scope: _Optional[_Union[Scope, str]] = ..., cluster: _Optional[str] = ...) -> None: ...
 
 class StatusRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("members",)
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    members: bool
+    def __init__(self, members: bool = ...) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("cluster", "node", "pid", "epoch", "suspended", "members", "locks", "held", "waiting", "entries", "messages", "lazy", "view", "lease_left_ms", "leader", "records", "notes")
+    __slots__ = ("cluster", "node", "pid", "epoch", "suspended", "members", "locks", "held", "waiting", "entries", "messages", "lazy", "view", "lease_left_ms", "leader", "records", "notes", "level", "rules", "custodies", "begins_in_ms")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -681,6 +701,10 @@ class StatusResponse(_message.Message):
     LEADER_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    CUSTODIES_FIELD_NUMBER: _ClassVar[int]
+    BEGINS_IN_MS_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     node: str
     pid: int
@@ -698,10 +722,14 @@ class StatusResponse(_message.Message):
     leader: str
     records: int
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, cluster: _Optional[str] = ..., node: _Optional[str] = ..., pid: _Optional[int] = ..., epoch: _Optional[int] = ..., suspended: _Optional[str] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., locks: _Optional[int] = ..., held: _Optional[int] = ..., waiting: _Optional[int] = ..., entries: _Optional[int] = ..., messages: _Optional[int] = ..., lazy: _Optional[int] = ..., view: _Optional[int] = ..., lease_left_ms: _Optional[int] = ..., leader: _Optional[str] = ..., records: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    level: int
+    rules: int
+    custodies: int
+    begins_in_ms: int
+    def __init__(self, cluster: _Optional[str] = ..., node: _Optional[str] = ..., pid: _Optional[int] = ..., epoch: _Optional[int] = ..., suspended: _Optional[str] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., locks: _Optional[int] = ..., held: _Optional[int] = ..., waiting: _Optional[int] = ..., entries: _Optional[int] = ..., messages: _Optional[int] = ..., lazy: _Optional[int] = ..., view: _Optional[int] = ..., lease_left_ms: _Optional[int] = ..., leader: _Optional[str] = ..., records: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ..., level: _Optional[int] = ..., rules: _Optional[int] = ..., custodies: _Optional[int] = ..., begins_in_ms: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("name", "up", "for_ms", "backlog", "in_view", "votes", "reaches", "id", "incarnation", "address", "role", "becomes")
+    __slots__ = ("name", "up", "for_ms", "backlog", "in_view", "votes", "reaches", "id", "incarnation", "address", "role", "becomes", "keeps", "report")
     NAME_FIELD_NUMBER: _ClassVar[int]
     UP_FIELD_NUMBER: _ClassVar[int]
     FOR_MS_FIELD_NUMBER: _ClassVar[int]
@@ -714,6 +742,8 @@ class Member(_message.Message):
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     BECOMES_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
     name: str
     up: bool
     for_ms: int
@@ -726,7 +756,45 @@ class Member(_message.Message):
     address: str
     role: str
     becomes: str
-    def __init__(self, name: _Optional[str] = ..., up: bool = ..., for_ms: _Optional[int] = ..., backlog: _Optional[int] = ..., in_view: bool = ..., votes: bool = ..., reaches: _Optional[_Iterable[str]] = ..., id: _Optional[int] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., role: _Optional[str] = ..., becomes: _Optional[str] = ...) -> None: ...
+    keeps: bool
+    report: MemberReport
+    def __init__(self, name: _Optional[str] = ..., up: bool = ..., for_ms: _Optional[int] = ..., backlog: _Optional[int] = ..., in_view: bool = ..., votes: bool = ..., reaches: _Optional[_Iterable[str]] = ..., id: _Optional[int] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., role: _Optional[str] = ..., becomes: _Optional[str] = ..., keeps: bool = ..., report: _Optional[_Union[MemberReport, _Mapping]] = ...) -> None: ...
+
+class MemberReport(_message.Message):
+    __slots__ = ("records", "custodies", "lease_left_ms", "suspended")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    CUSTODIES_FIELD_NUMBER: _ClassVar[int]
+    LEASE_LEFT_MS_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_FIELD_NUMBER: _ClassVar[int]
+    records: int
+    custodies: int
+    lease_left_ms: int
+    suspended: str
+    def __init__(self, records: _Optional[int] = ..., custodies: _Optional[int] = ..., lease_left_ms: _Optional[int] = ..., suspended: _Optional[str] = ...) -> None: ...
+
+class MemberRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RulesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RulesResponse(_message.Message):
+    __slots__ = ("rules", "number")
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    rules: str
+    number: int
+    def __init__(self, rules: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class ChangeRulesRequest(_message.Message):
+    __slots__ = ("rules", "file")
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    rules: str
+    file: str
+    def __init__(self, rules: _Optional[str] = ..., file: _Optional[str] = ...) -> None: ...
 
 class InviteRequest(_message.Message):
     __slots__ = ()

@@ -19,6 +19,7 @@ impl ViewLayer {
         self.noted = 0;
         self.coordinator = None;
         self.host.leave_view();
+        self.last_kept.clear();
         self.unlogged.clear();
         self.stopped = false;
         if concerns {

@@ -34,9 +34,12 @@ impl ViewLayer {
         self.keeper.get(name).is_some_and(|record| record.token == token)
     }
 
-    /// Whether this node keeps a record of a hold of this session.
-    pub fn keeps_session(&self, session: u64) -> bool {
-        self.keeper.records().any(|record| record.session == session)
+    /// The records whose hosts are not in the view that has begun: no member knows of them yet, or
+    /// none ever will.
+    pub fn orphans(&self) -> impl Iterator<Item = &Record> {
+        let view = self.begun();
+        let has_host = move |host| view.is_some_and(|view| view.members.contains(host));
+        self.keeper.records().filter(move |record| !has_host(&record.host))
     }
 
     /// Whether a TTL may be granted: a wait for lost records lasts that long.
@@ -74,6 +77,11 @@ impl ViewLayer {
     pub(super) fn repeat_records(&mut self) {
         self.send_records();
         self.repeat_longest();
+        self.send_over();
+    }
+
+    /// Tells the keepers which holds are over, without waiting for the next batch.
+    pub fn send_over(&mut self) {
         let Some(view) = self.begun().cloned() else { return };
         let over = self.host.take_over();
         for keeper in view.keepers.iter().filter(|_| !over.is_empty()) {
@@ -98,8 +106,13 @@ impl ViewLayer {
             return;
         }
         let numbers = records.iter().map(|(number, _)| *number).collect();
-        for (_, record) in records {
-            self.keeper.keep(record);
+        for (number, record) in records {
+            // A host numbers its records in order, and a copy of an earlier one may arrive late.
+            let last = self.last_kept.entry(record.name.clone()).or_insert((from, number));
+            if last.0 != from || last.1 <= number {
+                *last = (from, number);
+                self.keeper.keep(record);
+            }
         }
         let incarnation = from.incarnation;
         self.send(from.member, Message::Kept { view, incarnation, numbers });
@@ -125,6 +138,9 @@ impl ViewLayer {
         if self.keeps_in(view) {
             for (name, token) in over {
                 self.keeper.drop(from, name, *token);
+                if self.keeper.get(name).is_none() {
+                    self.last_kept.remove(name);
+                }
             }
         }
     }
