@@ -27,6 +27,13 @@ pub fn in_words(error: &rustls::Error) -> String {
     verify::in_words(error)
 }
 
+/// What an alert of the other side means, by its name in the text of an error; `None` for another
+/// text. Libraries pass errors of TLS on as text.
+pub fn alert_in_words(text: &str) -> Option<String> {
+    let (_, alert) = text.split_once("received fatal alert: ")?;
+    Some(verify::alert_in_words(alert))
+}
+
 /// A point in time as a date, in UTC.
 pub fn date(time: std::time::SystemTime) -> String {
     time::OffsetDateTime::from(time).date().to_string()
