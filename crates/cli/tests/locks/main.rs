@@ -17,6 +17,7 @@ mod library;
 mod link;
 mod membership;
 mod nodes;
+mod restart;
 mod rules;
 mod scene;
 mod terminal;

@@ -747,7 +747,7 @@ pub struct RecipeReply {
     #[prost(string, tag = "4")]
     pub error: ::prost::alloc::string::String,
 }
-/// The client of a hold, as recorded at other members.
+/// The client of a hold, as recorded at other members, or in the data directory of a single node.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Recorded {
     #[prost(message, optional, tag = "1")]
@@ -759,6 +759,12 @@ pub struct Recorded {
     /// The key of etcd's recipes that the hold is for, if it is.
     #[prost(message, optional, tag = "4")]
     pub key: ::core::option::Option<RecordedKey>,
+    /// When it was granted, in milliseconds of the calendar; 0: unknown.
+    #[prost(uint64, tag = "5")]
+    pub granted_ms: u64,
+    /// Whether the hold is broken: its client has not released it yet.
+    #[prost(bool, tag = "6")]
+    pub broken: bool,
 }
 /// A key of etcd's recipes, as recorded at other members.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -851,6 +857,20 @@ pub struct StatusResponse {
     /// The time until a view that waits for leases or lost records begins.
     #[prost(uint64, optional, tag = "21")]
     pub begins_in_ms: ::core::option::Option<u64>,
+    /// The locks that a single node waits for after a crash: their clients have not reclaimed them.
+    #[prost(message, repeated, tag = "22")]
+    pub awaited: ::prost::alloc::vec::Vec<Awaited>,
+}
+/// A lock whose client held it when its node crashed, and has not reclaimed it yet.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Awaited {
+    #[prost(bytes = "vec", tag = "1")]
+    pub name: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint64, tag = "2")]
+    pub fencing_token: u64,
+    /// The time until its lease has expired.
+    #[prost(uint64, tag = "3")]
+    pub left_ms: u64,
 }
 /// A member as the reporting node sees it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -1,6 +1,7 @@
 //! The rules of sessions and leases, on a simulated clock.
 
 mod custody;
+mod requests;
 
 use std::{collections::BTreeMap, time::Duration};
 

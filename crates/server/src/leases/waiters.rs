@@ -95,10 +95,15 @@ impl LeaseTable {
         self.requests.get(&request).cloned()
     }
 
-    /// The number of waiters ahead in the queue.
+    /// The number of waiters ahead in the queue. Requests of the same session do not count: its
+    /// client has sent one again, on another stream.
     pub(crate) fn position(&self, wait: WaitId) -> Option<usize> {
-        let lock = self.locks.get(&self.waits.get(&wait)?.name)?;
-        lock.queue.iter().position(|&other| other == wait)
+        let Wait { session, name, .. } = self.waits.get(&wait)?;
+        let queue = &self.locks.get(name)?.queue;
+        let at = queue.iter().position(|&other| other == wait)?;
+        let is_other =
+            |other: &&WaitId| self.waits.get(other).is_some_and(|wait| wait.session != *session);
+        Some(queue.iter().take(at).filter(is_other).count())
     }
 
     /// The node granted a request.
