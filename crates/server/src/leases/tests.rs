@@ -2,6 +2,7 @@
 
 mod custody;
 mod requests;
+mod restored;
 
 use std::{collections::BTreeMap, time::Duration};
 
