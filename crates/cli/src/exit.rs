@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    io::{self, IsTerminal},
+    io::{self, IsTerminal, Write},
     process::ExitCode,
 };
 
@@ -98,7 +98,8 @@ pub(crate) fn of_parse_error(error: &clap::Error) -> ExitCode {
     let text = error.render();
     let text = if io::stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };
     match in_our_words(&text) {
-        Some(text) => eprint!("{text}"),
+        // Standard error may be closed.
+        Some(text) => drop(write!(io::stderr(), "{text}")),
         None => {
             // Standard error may be closed.
             let _ = error.print();
@@ -107,8 +108,15 @@ pub(crate) fn of_parse_error(error: &clap::Error) -> ExitCode {
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }
 
-/// A message with the standard library's words for invalid numbers replaced by what to give.
+/// A message with the standard library's words for invalid numbers replaced by what to give, and
+/// without the parser's advice to put an option that it does not know behind `--`: there begins the
+/// command.
 fn in_our_words(message: &str) -> Option<String> {
+    let is_advice = |line: &&str| line.contains("to pass '") && line.contains(" as a value, use '");
+    if message.lines().any(|line| is_advice(&line)) {
+        let lines: Vec<_> = message.lines().filter(|line| !is_advice(line)).collect();
+        return Some(lines.join("\n").replace("\n\n\n", "\n\n") + "\n");
+    }
     const WORDS: [(&str, &str); 5] = [
         ("invalid digit found in string", "give a whole number"),
         ("cannot parse integer from empty string", "give a whole number"),
@@ -148,5 +156,12 @@ mod tests {
         let theirs = "x".parse::<f64>().expect_err("not a number").to_string();
         assert_eq!(in_our_words(&theirs).as_deref(), Some("give a number"));
         assert_eq!(in_our_words("error: unexpected argument '--x' found"), None);
+        let advised = "error: unexpected argument '--x' found\n\n  tip: to pass '--x' as a value, \
+                       use '-- --x'\n\nUsage: mutua\n";
+        let ours = in_our_words(advised);
+        assert_eq!(
+            ours.as_deref(),
+            Some("error: unexpected argument '--x' found\n\nUsage: mutua\n")
+        );
     }
 }

@@ -176,8 +176,10 @@ fn a_node_that_waits_for_leases_after_a_crash_is_not_ready_and_its_status_says_s
         assert!(begun.elapsed() < Duration::from_secs(20), "the lock is not held");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Without its client nobody reclaims the lock, and the lease must expire.
+    // Without its client nobody reclaims the lock, and without its record of holds the node waits
+    // for all names until the lease has expired.
     holder.kill().expect("killed");
+    fs::remove_file(node.directory.path().join("data/holds")).expect("there");
     node.crash();
     holder.wait().expect("dead");
     node.is_not_ready_for("did not stop cleanly");

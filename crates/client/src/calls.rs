@@ -2,6 +2,7 @@
 
 use std::{io, time::Duration};
 
+use mutua_tls::alert_in_words;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, pidfd_open},
@@ -56,8 +57,17 @@ pub fn describe(status: &Status) -> String {
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
+    let text = cause.to_string();
+    if let Some(refusal) = alert_in_words(&text) {
+        return format!("the connection broke: {refusal}");
+    }
+    if text.contains("frame with invalid size") || text.contains("connection error detected") {
+        return "the server does not speak gRPC there: it serves TLS, and the endpoint must begin \
+                with https://, or it is another service"
+            .to_owned();
+    }
     format!(
-        "the connection broke ({cause}): the node has ended, or it serves TLS and the endpoint is \
+        "the connection broke ({text}): the node has ended, or it serves TLS and the endpoint is \
          not https://, or it refuses the certificate, which its log says"
     )
 }

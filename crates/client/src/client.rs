@@ -8,10 +8,12 @@ mod lock;
 mod run;
 mod shared;
 mod state;
+mod watch;
 
 pub use election::{Election, Leader, Leadership, Observer};
 pub use error::{AcquireError, Holder, Lost};
 pub use lock::{Guard, Lock};
+pub use watch::Watch;
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -9,7 +9,8 @@
 //! path only after a connection to it was refused.
 //!
 //! The node's records may be lost with its data directory when it crashes. So every holder has such
-//! a name too: a mark that contains the length of its lease. A node that starts looks for marks.
+//! a name too: a mark that contains its session and the length of its lease. A node that starts
+//! looks for marks of sessions that it has no record of.
 //!
 //! The peers of a configured node expect that node and no other, so none may be started at its
 //! socket. It leaves a note beside the socket.
@@ -92,12 +93,12 @@ fn mark_prefix(socket: &Path) -> String {
 }
 
 impl Mark {
-    /// Marks this process as a holder with this lease.
-    pub fn new(socket: &Path, lease: Duration) -> io::Result<Self> {
+    /// Marks this process as a holder in this session, with this lease.
+    pub fn new(socket: &Path, session: i64, lease: Duration) -> io::Result<Self> {
         let (prefix, process) = (mark_prefix(socket), std::process::id());
         let millis = lease.as_millis();
         // A process in another namespace may have the same number.
-        let names = (0..100).map(|count| format!("{prefix}{process}.{count}:{millis}"));
+        let names = (0..100).map(|count| format!("{prefix}{process}.{count}:{session:x}:{millis}"));
         let taken = |result: &io::Result<UnixListener>| {
             result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
         };
@@ -106,9 +107,13 @@ impl Mark {
     }
 }
 
-/// The longest lease of processes that hold locks, by their marks. Only marks of users that may use
-/// the node count: any user can make one.
-pub fn longest_mark(socket: &Path, may_use: impl Fn(u32) -> bool) -> Option<Duration> {
+/// The longest lease of processes that hold locks, by their marks. Marks of sessions that are
+/// recorded do not count, and only marks of users that may use the node do: any user can make one.
+pub fn longest_mark(
+    socket: &Path,
+    may_use: impl Fn(u32) -> bool,
+    is_recorded: impl Fn(i64) -> bool,
+) -> Option<Duration> {
     let list = fs::read_to_string("/proc/net/unix").ok()?;
     let prefix = mark_prefix(socket);
     // The listeners only: connections to them have the same name.
@@ -116,8 +121,11 @@ pub fn longest_mark(socket: &Path, may_use: impl Fn(u32) -> bool) -> Option<Dura
     let lines = list.lines().filter(listens);
     let names = lines.filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));
     let leases = names.filter(|name| name.starts_with(&prefix)).filter_map(|name| {
-        let millis = name.rsplit(':').next()?.parse().ok()?;
-        counts(name, &may_use).then(|| Duration::from_millis(millis))
+        let mut words = name.rsplit(':');
+        let millis = words.next()?.parse().ok()?;
+        let session = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+        let unknown = session.is_none_or(|session| !is_recorded(session.cast_signed()));
+        (unknown && counts(name, &may_use)).then(|| Duration::from_millis(millis))
     });
     leases.max()
 }
@@ -160,6 +168,11 @@ mod tests {
 
     use super::{Mark, longest_mark, own, reserved_for};
 
+    /// No session is recorded.
+    fn none(_: i64) -> bool {
+        false
+    }
+
     #[test]
     fn one_process_owns_the_name_of_a_socket_until_it_drops_it() {
         let directory = tempfile::tempdir().expect("a directory");
@@ -175,27 +188,29 @@ mod tests {
     async fn the_marks_of_holders_give_the_longest_lease() {
         let directory = tempfile::tempdir().expect("a directory");
         let (socket, other) = (directory.path().join("s"), directory.path().join("t"));
-        assert_eq!(longest_mark(&socket, |_| true), None);
-        let short = Mark::new(&socket, Duration::from_secs(3)).expect("marked");
-        let long = Mark::new(&socket, Duration::from_secs(12)).expect("marked");
-        let same = Mark::new(&socket, Duration::from_secs(3)).expect("marked");
-        let _at_other = Mark::new(&other, Duration::from_secs(99)).expect("marked");
-        assert_eq!(longest_mark(&socket, |_| true), Some(Duration::from_secs(12)));
-        assert_eq!(longest_mark(&socket, |_| false), None, "of a user who may not use it");
+        assert_eq!(longest_mark(&socket, |_| true, none), None);
+        let short = Mark::new(&socket, 7, Duration::from_secs(3)).expect("marked");
+        let long = Mark::new(&socket, i64::MIN, Duration::from_secs(12)).expect("marked");
+        let same = Mark::new(&socket, 7, Duration::from_secs(3)).expect("marked");
+        let _at_other = Mark::new(&other, 7, Duration::from_secs(99)).expect("marked");
+        assert_eq!(longest_mark(&socket, |_| true, none), Some(Duration::from_secs(12)));
+        assert_eq!(longest_mark(&socket, |_| false, none), None, "of a user who may not use it");
+        let rest = longest_mark(&socket, |_| true, |session| session == i64::MIN);
+        assert_eq!(rest, Some(Duration::from_secs(3)), "the long one is recorded");
         drop(long);
-        assert_eq!(longest_mark(&socket, |_| true), Some(Duration::from_secs(3)));
+        assert_eq!(longest_mark(&socket, |_| true, none), Some(Duration::from_secs(3)));
         drop((short, same));
-        assert_eq!(longest_mark(&socket, |_| true), None);
+        assert_eq!(longest_mark(&socket, |_| true, none), None);
     }
 
     #[tokio::test]
     async fn reading_the_marks_adds_none() {
         let directory = tempfile::tempdir().expect("a directory");
         let socket = directory.path().join("s");
-        let _mark = Mark::new(&socket, Duration::from_secs(3)).expect("marked");
+        let _mark = Mark::new(&socket, 7, Duration::from_secs(3)).expect("marked");
         let prefix = super::mark_prefix(&socket);
         for reads in 1..10 {
-            assert_eq!(longest_mark(&socket, |_| true), Some(Duration::from_secs(3)));
+            assert_eq!(longest_mark(&socket, |_| true, none), Some(Duration::from_secs(3)));
             let list = std::fs::read_to_string("/proc/net/unix").expect("read");
             // The mark itself, and each connection that it has not accepted.
             assert_eq!(list.matches(&prefix).count(), 1 + reads);

@@ -55,7 +55,7 @@ pub use calls::{
 };
 pub use client::{
     AcquireError, Client, Election, Guard, Holder, Leader, Leadership, Lock, Lost, Observer,
-    Options, blocking,
+    Options, Watch, blocking,
 };
 pub use mutua_host::now;
 pub use mutua_protocol::Moment;
@@ -144,7 +144,7 @@ pub enum Event {
     Lost(String),
     /// The lock is released, or the wait is cancelled, as requested. The last event.
     Released,
-    /// The node cannot be reached, for this reason. The last event.
+    /// The node cannot be reached, or has not confirmed a release, for this reason. The last event.
     Unreachable(String),
     /// A text to show to the user.
     Note(String),

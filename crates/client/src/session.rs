@@ -40,6 +40,8 @@ pub struct Session {
     unreported: bool,
     /// The lock was held and is lost: nothing is requested again.
     lost: bool,
+    /// Whether that was while it was being released, so that it was not reported.
+    lost_in_release: bool,
     releasing: bool,
     /// Whether there is a stream.
     attached: bool,
@@ -90,6 +92,7 @@ impl Session {
             fencing_token: None,
             unreported: false,
             lost: false,
+            lost_in_release: false,
             releasing: false,
             attached: false,
             sent: Vec::new(),
@@ -117,6 +120,11 @@ impl Session {
     /// The lease: the lock expires this long after the last renewal.
     pub fn lease(&self) -> Duration {
         self.ttl
+    }
+
+    /// The number of the session; 0 if it is not open yet.
+    pub fn id(&self) -> i64 {
+        self.id
     }
 
     fn report(&mut self, event: Event) {
@@ -263,8 +271,7 @@ impl Session {
     pub fn tick(&mut self, now: Moment) -> Option<Next> {
         if self.has_expired(now) {
             if self.releasing {
-                self.report(Event::Released);
-                return Some(Next::Done);
+                return Some(self.unconfirmed());
             }
             if !self.attached {
                 return Some(self.broken(now, "the node does not answer".to_owned()));
@@ -441,9 +448,19 @@ impl Session {
         }
     }
 
+    /// The lock is free again because its lease has expired, and not because it was released.
+    fn unconfirmed(&mut self) -> Next {
+        let text = "the lease expired before a node confirmed the release";
+        self.report(Event::Unreachable(text.to_owned()));
+        Next::Done
+    }
+
     /// The session has ended. A waiter that could not renew in time requests the lock again.
     fn closed(&mut self, now: Moment) -> Next {
         let why = "the node closed the session".to_owned();
+        if self.lost_in_release {
+            return self.unconfirmed();
+        }
         if self.releasing {
             self.report(Event::Released);
             return Next::Done;
@@ -478,8 +495,9 @@ impl Session {
     fn lose(&mut self, why: String) {
         self.fencing_token = None;
         self.lost = true;
-        if !self.releasing {
-            self.report(Event::Lost(why));
+        match self.releasing {
+            true => self.lost_in_release = true,
+            false => self.report(Event::Lost(why)),
         }
     }
 

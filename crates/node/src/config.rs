@@ -44,7 +44,7 @@ mod rules;
 
 use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
-use mutua_algorithms::{UnknownName, durations::InvalidDuration};
+use mutua_algorithms::{About, Structure, UnknownName, durations::InvalidDuration, registry};
 use mutua_protocol::{
     Limits, Plan, PlanError, Rule, RuleError,
     views::{Levels, MAX_VOTERS, Role, ViewSettings},
@@ -194,6 +194,16 @@ pub enum ConfigProblem {
     /// A kind of quorums is unknown.
     #[error(transparent)]
     Quorums(UnknownName),
+    /// A key has no meaning for the algorithm of its rule.
+    #[error("{algorithm} uses no {key}: `{key}` applies to {}", using(*used))]
+    UnusedKey {
+        /// The key.
+        key: &'static str,
+        /// The algorithm's name.
+        algorithm: String,
+        /// What the key describes.
+        used: Structure,
+    },
     /// A duration cannot be read.
     #[error(transparent)]
     Duration(#[from] InvalidDuration),
@@ -230,6 +240,13 @@ pub enum ConfigProblem {
     /// Links would be taken for lost between two heartbeats.
     #[error("lost_after must be longer than heartbeat")]
     LostBeforeHeartbeat,
+}
+
+/// The algorithms of nodes that run on this structure.
+fn using(structure: Structure) -> String {
+    let uses = |about: &&&About| about.structure == structure && !about.control;
+    let names: Vec<_> = registry::ALGORITHMS.iter().filter(uses).map(|about| about.name).collect();
+    names.join(", ")
 }
 
 /// The part of a configuration that an error is about.
@@ -350,9 +367,26 @@ impl Config {
             return Err((Part::Members, ConfigProblem::ViewLease));
         }
         let count = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
-        match Plan::new(count, &self.rules) {
-            Ok(plan) => Ok((plan, me)),
-            Err(PlanError { rule, why }) => Err((Part::Lock(rule), why.into())),
+        let plan = Plan::new(count, &self.rules);
+        let plan = plan.map_err(|PlanError { rule, why }| (Part::Lock(rule), why.into()))?;
+        for (index, rule) in self.rules.iter().enumerate() {
+            unused_key(rule).map_or(Ok(()), |problem| Err((Part::Lock(index), problem)))?;
         }
+        Ok((plan, me))
     }
+}
+
+/// A key that is set to something and changes nothing: another algorithm was meant.
+fn unused_key(rule: &Rule) -> Option<ConfigProblem> {
+    let plain = Rule::new("*", rule.algorithm.clone());
+    let structure = registry::about(&rule.algorithm)?.structure;
+    let on_quorums = matches!(structure, Structure::Quorums | Structure::Sets);
+    let (key, used) = match () {
+        () if rule.quorums != plain.quorums && !on_quorums => ("quorums", Structure::Quorums),
+        () if rule.topology != plain.topology && structure != Structure::Tree => {
+            ("topology", Structure::Tree)
+        }
+        () => return None,
+    };
+    Some(ConfigProblem::UnusedKey { key, algorithm: rule.algorithm.clone(), used })
 }

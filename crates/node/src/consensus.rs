@@ -16,7 +16,7 @@ mod rules;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64},
@@ -104,6 +104,11 @@ impl std::fmt::Debug for Consensus {
     }
 }
 
+/// Where a voter keeps its log.
+pub(crate) fn log_directory(data: &Path) -> PathBuf {
+    data.join("consensus")
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -141,7 +146,7 @@ impl Consensus {
             rules: config.rules.clone(),
             floor: driver.call(|core, _| core.protocol.known_epoch()),
             settings: config.view_settings(),
-            log: config.data.join("consensus"),
+            log: log_directory(&config.data),
             file: IdentityFile::new(&config.data),
             identity: Mutex::new(identity),
             found: Notify::new(),
@@ -266,7 +271,8 @@ impl Answers for Consensus {
         let refused = |text| Err(ControlError::Refused(text));
         if *cluster != self.cluster {
             let ours = &self.cluster;
-            return refused(format!("it is in cluster `{cluster}`, this node is in `{ours}`"));
+            let text = format!("it is in cluster `{cluster}`, this node is in `{ours}`");
+            return Err(ControlError::OtherCluster(text));
         }
         if *to != self.me && !to.is_empty() {
             return refused(format!("it calls {to}, and this is {}", self.me));
@@ -281,7 +287,9 @@ impl Answers for Consensus {
             return Ok(());
         }
         if ours != Some(*cluster_id) {
-            return refused("it is in a cluster with another id".to_owned());
+            let text = "it is in a cluster with another id: the data directory is of before a \
+                        recovery or another founding, and a new one joins the cluster";
+            return refused(text.to_owned());
         }
         driver.call(|core, now| {
             let Some(directory) = core.protocol.directory() else { return Ok(()) };

@@ -5,7 +5,12 @@
 //! matched by number. Nothing is repeated here: a call that gets no reply fails, and the engine
 //! calls again.
 
-use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use mutua_protocol::views::{Levels, Role};
 use serde::{Deserialize, Serialize};
@@ -40,6 +45,9 @@ const RECONNECT: Duration = Duration::from_millis(500);
 /// Length and number.
 const HEADER: usize = 12;
 
+/// The number of the reply to a greeting that is refused: that of no call.
+const REFUSED: u64 = 0;
+
 /// The calls that may wait for one member.
 const WAITING: usize = 64;
 
@@ -60,8 +68,12 @@ pub(crate) enum ControlError {
     Garbled,
     #[error("a message of {0} bytes; at most {MAX_BODY} are allowed")]
     TooLong(usize),
+    /// The caller is told.
     #[error("{0}")]
     Refused(String),
+    /// The caller may be a stranger, and is told nothing.
+    #[error("{0}")]
+    OtherCluster(String),
 }
 
 /// The first message on a control connection.
@@ -145,7 +157,13 @@ pub(crate) trait Answers: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     calls: mpsc::Sender<Call>,
+    /// The member's name.
+    to: String,
+    refusal: Refusal,
 }
+
+/// Why the other member refuses this node, as it has said last.
+type Refusal = Arc<Mutex<Option<String>>>;
 
 #[derive(Debug)]
 struct Call {
@@ -161,7 +179,15 @@ impl Caller {
         greeting: Greeting,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (calls, requests) = mpsc::channel(WAITING);
-        (Self { calls }, keep(transport, address, greeting, requests))
+        let refusal = Refusal::default();
+        let caller = Self { calls, to: greeting.to.clone(), refusal: Arc::clone(&refusal) };
+        (caller, keep(transport, address, greeting, requests, refusal))
+    }
+
+    /// That the other member refuses this node, and why, if it does.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let why = lock(&self.refusal).clone()?;
+        Some(format!("{} refuses this node: {why}", self.to))
     }
 
     /// Calls, and waits for the reply.
@@ -185,11 +211,15 @@ pub(crate) async fn call_once(
     let stream = stream.map_err(|_| ControlError::Silent)??;
     let (reply, answer) = oneshot::channel();
     let (_open, mut calls) = mpsc::channel(1);
-    let call = Call { request, reply };
+    let (call, refusal) = (Call { request, reply }, Refusal::default());
     tokio::select! {
         biased;
         answer = answer => answer.unwrap_or(Err(ControlError::Broken)),
-        () = converse(stream, Some(call), &mut calls) => Err(ControlError::Broken),
+        () = converse(stream, Some(call), &mut calls, &refusal) => {
+            // That of the greeting, if the connection ended with it.
+            let why = lock(&refusal).clone();
+            Err(why.map_or(ControlError::Broken, ControlError::Refused))
+        }
         () = tokio::time::sleep(patience) => Err(ControlError::Silent),
     }
 }
@@ -199,12 +229,20 @@ async fn keep(
     address: String,
     greeting: Greeting,
     mut calls: mpsc::Receiver<Call>,
+    refusal: Refusal,
 ) {
-    let mut first: Option<Call> = None;
+    let (mut first, mut logged): (Option<Call>, Option<String>) = (None, None);
     loop {
         // In advance: only a leader calls often, and an election must not wait for connections.
         match timeout(PATIENCE, connect(&transport, &address, &greeting)).await {
-            Ok(Ok(stream)) => converse(stream, first.take(), &mut calls).await,
+            Ok(Ok(stream)) => {
+                converse(stream, first.take(), &mut calls, &refusal).await;
+                let why = lock(&refusal).clone();
+                if let Some(why) = why.as_ref().filter(|why| logged.as_ref() != Some(why)) {
+                    tracing::warn!("{} refuses this node: {why}", greeting.to);
+                }
+                logged = why;
+            }
             Ok(Err(error)) => refuse(&mut first, error.into()),
             Err(_) => refuse(&mut first, ControlError::Silent),
         }
@@ -240,7 +278,12 @@ async fn connect(transport: &Transport, address: &str, greeting: &Greeting) -> i
 }
 
 /// Carries calls and replies until the connection is over.
-async fn converse(stream: Stream, first: Option<Call>, calls: &mut mpsc::Receiver<Call>) {
+async fn converse(
+    stream: Stream,
+    first: Option<Call>,
+    calls: &mut mpsc::Receiver<Call>,
+    refusal: &Refusal,
+) {
     let (mut reader, mut writer) = stream.into_split();
     let mut pending: BTreeMap<u64, oneshot::Sender<Result<Reply, ControlError>>> = BTreeMap::new();
     let (mut number, mut next) = (0, first);
@@ -269,7 +312,12 @@ async fn converse(stream: Stream, first: Option<Call>, calls: &mut mpsc::Receive
                 frames.push(&buffer[..length]);
                 loop {
                     match frames.next::<Reply>() {
+                        Ok(Some((REFUSED, Reply::Refused(why)))) => {
+                            *lock(refusal) = Some(why);
+                            return;
+                        }
                         Ok(Some((number, reply))) => {
+                            *lock(refusal) = None;
                             if let Some(waiting) = pending.remove(&number) {
                                 let _ = waiting.send(Ok(reply));
                             }
@@ -292,6 +340,10 @@ async fn write(writer: &mut WriteHalf, number: u64, message: &impl Serialize) ->
     matches!(timeout(PATIENCE, writer.write_all(&bytes)).await, Ok(Ok(())))
 }
 
+fn lock(refusal: &Mutex<Option<String>>) -> MutexGuard<'_, Option<String>> {
+    refusal.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Serves a connection whose first bytes are [`MAGIC`], already read into `bytes`.
 pub(crate) async fn serve(
     answers: &Arc<impl Answers>,
@@ -302,11 +354,15 @@ pub(crate) async fn serve(
     let greeting = timeout(PATIENCE, read_greeting(&mut stream, &mut bytes)).await;
     let greeting = greeting.map_err(|_| ControlError::Silent)??;
     stream.check_member(&greeting.from)?;
-    // Before anything that is long is read. Again at each call: another process may run by then.
-    answers.greet(&greeting)?;
-    drop(stranger);
     let known = matches!(stream, Stream::Tls(_));
+    // Before anything that is long is read. Again at each call: another process may run by then.
+    let greeted = answers.greet(&greeting);
     let (mut reader, mut writer) = stream.into_split();
+    if let Err(ControlError::Refused(why)) = &greeted {
+        write(&mut writer, REFUSED, &Reply::Refused(why.clone())).await;
+    }
+    greeted?;
+    drop(stranger);
     let (mut frames, mut buffer) = (Frames::default(), vec![0; 16 << 10]);
     frames.push(&bytes);
     loop {

@@ -148,6 +148,14 @@ impl IdentityFile {
         self.directory.join("identity").exists()
     }
 
+    /// Removes the identity: the data directory is that of no member from then on.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        match fs::remove_file(self.directory.join("identity")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// The identity on disk, if there is one.
     pub(crate) fn read(&self) -> io::Result<Option<ClusterIdentity>> {
         let Some(text) = self.text("identity")? else { return Ok(None) };

@@ -1,13 +1,18 @@
 //! Commands on a data directory while its node does not run: found a cluster, join one, and go on
 //! after the loss of a majority.
 
-use std::{fs, io, path::PathBuf, time::Duration};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use mutua_algorithms::Time;
 use mutua_protocol::views::{MemberId, Role};
 
 use crate::{
     Config, ConfigError, MemberConfig, TlsError, certificates, clock,
+    consensus::log_directory,
     control::{self, ControlError, Greeting, Joining, Reply, Request},
     disk::{Disk, DiskError},
     identity::{ClusterIdentity, Founder, IdentityFile},
@@ -105,6 +110,21 @@ struct Unused {
     epoch: u32,
     file: IdentityFile,
     identity: Option<ClusterIdentity>,
+}
+
+/// Lets the node of this data directory be a member of the cluster that is founded next. Its epoch
+/// and the bound of its leases stay, so that fencing tokens grow and no lease is cut short. Its
+/// node must not run.
+///
+/// # Errors
+///
+/// If a file cannot be removed.
+pub fn forget_cluster(data: &Path) -> io::Result<()> {
+    IdentityFile::new(data).remove()?;
+    match fs::remove_dir_all(log_directory(data)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn open(config: &Config) -> Result<Unused, PrepareError> {
@@ -257,7 +277,7 @@ pub fn recover(config: &Config, longest: Duration) -> Result<(), PrepareError> {
     (identity.floor, identity.longest, identity.recovered) = (floor, longest, true);
     disk.write_epoch(floor).map_err(unusable(config))?;
     // The log of a voter of the lost cluster; this member has a new id.
-    let log = config.data.join("consensus");
+    let log = log_directory(&config.data);
     if log.exists() {
         let kept = config.data.join(format!("consensus.lost.{:x}", old.cluster));
         fs::rename(&log, kept).map_err(unusable(config))?;

@@ -38,6 +38,9 @@ pub struct NodeStatus {
     pub rules: u64,
     /// The number of locks that a server around the node holds for clients of lost nodes.
     pub custodies: usize,
+    /// Of a single node: the locks that it waits for after a crash, because their clients have not
+    /// reclaimed them.
+    pub awaited: Vec<AwaitedLock>,
     /// Milliseconds until the view begins, while it waits for leases or for lost records.
     pub begins_in_ms: Option<u64>,
     /// The number of locks it knows.
@@ -52,6 +55,17 @@ pub struct NodeStatus {
     pub messages: u64,
     /// Lazy messages, which are not among those.
     pub lazy: u64,
+}
+
+/// A lock whose client held it when its single node crashed, and has not reclaimed it yet.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct AwaitedLock {
+    /// The lock's name; escaped if it is not UTF-8.
+    pub name: String,
+    /// The fencing token of the hold.
+    pub fencing_token: String,
+    /// Milliseconds until its lease has expired.
+    pub left_ms: u64,
 }
 
 /// The status of a member as this node sees it.
@@ -160,6 +174,7 @@ impl Driver {
             level: view.as_ref().map(|view| view.level),
             rules: view.as_ref().map_or(0, |view| view.rules),
             custodies: 0,
+            awaited: Vec::new(),
             begins_in_ms: view.as_ref().and_then(|view| view.begins_in_ms),
             members,
             notes: consensus.map(|consensus| consensus.differences()).unwrap_or_default(),

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use mutua_node::{MemberStatus, MembershipError, NodeStatus, Role};
+use mutua_node::{Action, MemberStatus, MembershipError, NodeStatus, Role};
 use tonic::{Request, Response, Status};
 
-use super::{Service, caller::Caller};
+use super::{Service, caller::Caller, clients::millis};
 use crate::proto::v1::{self, control_server::Control, peer_query::Query, peer_reply::Reply};
 
 /// Mutua's control service, over one server's state.
@@ -19,10 +19,12 @@ impl Control for ControlService {
         &self,
         request: Request<v1::StatusRequest>,
     ) -> Result<Response<v1::StatusResponse>, Status> {
+        let caller = Caller::of(&request);
         let mut status = self.0.node.status();
         status.suspended = self.0.why_not_granting();
         let mut message = message(status);
         message.custodies = self.0.custodies();
+        message.awaited = self.0.awaited(&caller);
         // Leases' own locks are no client's.
         let hidden = self.0.call(|core, _| core.leases.hidden()) as u64;
         message.locks = message.locks.saturating_sub(hidden);
@@ -116,6 +118,21 @@ impl Service {
         self.call(|core, _| core.leases.custodies()) as u64
     }
 
+    /// The locks that are waited for after a crash, as far as the caller may list them.
+    fn awaited(self: &Arc<Self>, caller: &Caller) -> Vec<v1::Awaited> {
+        let awaited = self.call(|core, now| core.leases.awaited(now));
+        let shown = awaited
+            .into_iter()
+            .filter(|(name, ..)| self.access.check(caller, Action::List, name).is_ok());
+        shown
+            .map(|(name, fencing_token, left)| v1::Awaited {
+                name: name.to_vec(),
+                fencing_token,
+                left_ms: millis(left),
+            })
+            .collect()
+    }
+
     pub(crate) fn report_member(self: &Arc<Self>) -> v1::MemberReport {
         let status = self.node.status();
         v1::MemberReport {
@@ -174,6 +191,7 @@ fn message(status: NodeStatus) -> v1::StatusResponse {
         level: status.level.map(u32::from),
         rules: status.rules,
         custodies: 0,
+        awaited: Vec::new(),
         begins_in_ms: status.begins_in_ms,
     }
 }

@@ -76,12 +76,12 @@ impl Etcd {
         if !self.0.handle.is_replicated() {
             return Ok(());
         }
-        let unused = Unused { service: &self.0, session };
+        let unused = Unused::new(&self.0, session);
         let limit = |now: Moment| WaitLimit::Until(now.after(RECORDED_WITHIN));
         let name = lease_locks::name_of(session);
         match self.0.acquire_own(session, &name, limit).await? {
             Outcome::Granted { .. } | Outcome::Already { .. } => {
-                std::mem::forget(unused);
+                unused.keep();
                 Ok(())
             }
             // Another member grants the same number.
@@ -248,7 +248,7 @@ impl Lock for Etcd {
         let (session, unused) = match lease {
             0 => {
                 let session = self.0.private_lease(client(&caller))?;
-                (session, Some(Unused { service: &self.0, session }))
+                (session, Some(Unused::new(&self.0, session)))
             }
             lease => (SessionId(lease), None),
         };
@@ -260,7 +260,9 @@ impl Lock for Etcd {
             outcome => return Err(refusal(outcome)),
         };
         // From now on the lease belongs to the caller.
-        std::mem::forget(unused);
+        if let Some(unused) = unused {
+            unused.keep();
+        }
         let key = key(&name, session);
         Ok(Response::new(LockResponse { header: self.0.header(fencing_token), key }))
     }
@@ -323,7 +325,7 @@ impl Service {
         name: &[u8],
         limit: impl FnOnce(Moment) -> WaitLimit,
     ) -> Result<Outcome, Status> {
-        lease_locks::check_name(name).map_err(Status::invalid_argument)?;
+        crate::leases::check_name(name).map_err(Status::invalid_argument)?;
         let known = |core: &Core| core.leases.is_lease(session) && self.owns(core, caller, session);
         if !known(&self.lock()) {
             return Err(self.no_lease(session));
@@ -391,12 +393,26 @@ fn exists() -> Status {
 /// The private lease of a call that has not returned it: no client knows it.
 struct Unused<'a> {
     service: &'a Arc<Service>,
-    session: SessionId,
+    /// The session to close; none if it is used.
+    session: Option<SessionId>,
+}
+
+impl<'a> Unused<'a> {
+    fn new(service: &'a Arc<Service>, session: SessionId) -> Self {
+        Self { service, session: Some(session) }
+    }
+
+    /// A client knows the lease from now on.
+    fn keep(mut self) {
+        self.session = None;
+    }
 }
 
 impl Drop for Unused<'_> {
     fn drop(&mut self) {
-        self.service.call(|core, now| core.leases.close(now, self.session));
+        if let Some(session) = self.session {
+            self.service.call(|core, now| core.leases.close(now, session));
+        }
     }
 }
 

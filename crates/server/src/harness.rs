@@ -17,6 +17,7 @@ use mutua_algorithms::split_mix::Dice;
 use crate::{
     Moment,
     lease_record::Record,
+    leases::{Held, Name},
     proto::v1::{session_reply::Reply, session_request::Request},
 };
 use client::Client;
@@ -103,6 +104,9 @@ struct Counts {
     reconnections: u64,
     breaks: u64,
     crashes: u64,
+    /// Starts of the node that restore holds, and those that wait for all names.
+    restored: u64,
+    quarantines: u64,
 }
 
 impl AddAssign for Counts {
@@ -114,6 +118,8 @@ impl AddAssign for Counts {
         self.reconnections += other.reconnections;
         self.breaks += other.breaks;
         self.crashes += other.crashes;
+        self.restored += other.restored;
+        self.quarantines += other.quarantines;
     }
 }
 
@@ -129,8 +135,12 @@ struct Harness {
     incarnation: u64,
     /// Until when the node is stopped, as by SIGSTOP.
     node_stopped: Moment,
-    /// The node's record, and the greatest fencing token.
+    /// The node's records: the longest lease, and the holds by name, if they are readable; and the
+    /// greatest fencing token.
     disk: Record,
+    holds: Option<BTreeMap<Name, Held>>,
+    /// Until when the node, if its holds are readable, waits for all names.
+    quarantined: Moment,
     fencing_token: u64,
     clients: Vec<Client>,
     /// The last fencing token that was reported to a client, by name.
@@ -152,6 +162,8 @@ impl Harness {
             incarnation: 0,
             node_stopped: Moment::ZERO,
             disk: Record::default(),
+            holds: Some(BTreeMap::new()),
+            quarantined: Moment::ZERO,
             fencing_token: 100,
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
             reported: [0; NAMES.len()],
@@ -331,7 +343,10 @@ fn a_lock_has_one_holder_at_a_time_and_all_clients_end_whatever_fails() {
         all += Harness::new(seed).run();
     }
     println!("{all:?}");
-    let Counts { grants, losses, reclaims, refused_reclaims, reconnections, breaks, crashes } = all;
-    let rare = [losses, reclaims, refused_reclaims, reconnections, breaks, crashes];
+    let Counts { grants, losses, reclaims, refused_reclaims, reconnections, .. } = all;
+    let Counts { breaks, crashes, restored, quarantines, .. } = all;
+    let node = [crashes, restored, quarantines];
+    let rare = [losses, reclaims, refused_reclaims, reconnections, breaks];
+    let rare = rare.into_iter().chain(node).collect::<Vec<_>>();
     assert!(grants > 10_000 && rare.iter().all(|&count| count > 10), "{all:?}");
 }

@@ -1,7 +1,12 @@
 //! Clients that outlive their node, around the lease table: holds are recorded through the node,
 //! those of lost nodes are taken over, and a client finds the node that serves it.
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use mutua_client::proto::v1::{self, peer_query::Query, peer_reply::Reply};
 use mutua_node::{Action, FencingToken, Guard, HoldId, Served, ServedClient};
@@ -16,9 +21,8 @@ use super::{
     node_requests::NodeRequest,
 };
 use crate::{
-    Moment,
-    lease_locks::{self, check_name},
-    leases::{Name, Opening, RequestId, SessionId},
+    Moment, lease_locks,
+    leases::{Name, Opening, RequestId, SessionId, check_name},
     recipes::Wanted,
 };
 
@@ -140,7 +144,7 @@ impl Service {
         core.keeping.insert(request, id);
         let name = core.leases.name_of_request(request);
         let key = name.and_then(|name| core.recipes.recorded(&name, id));
-        if !guard.record(recorded(&opening, key, Vec::new())) {
+        if !guard.record(recorded(&opening, key, Vec::new(), calendar_ms())) {
             core.leases.lost(now, request, String::new());
         }
     }
@@ -169,18 +173,20 @@ impl Service {
         served: &ServedClient,
     ) {
         let guard = self.handle.take_custody(name, hold, fence);
-        let opening = opening(served);
-        let (owner, session) = (opening.client.owner.clone(), opening.id);
+        let value = v1::Recorded::decode(&*served.value).unwrap_or_default();
+        let (key, waiting) = (value.key.clone(), value.waiting.clone());
+        let granted_ms = value.granted_ms;
+        let session = served.session.cast_signed();
+        let opening = recorded_opening(value, session, served.ttl);
+        let owner = opening.client.owner.clone();
         let shown = name.escape_ascii();
         tracing::info!("lock {shown} of {owner} (session {session:x}) is served here from now on");
-        let v1::Recorded { key, waiting, .. } =
-            v1::Recorded::decode(&*served.value).unwrap_or_default();
         let (lease, token) = (SessionId(session), guard.fencing_token().0.number());
         self.call(|core, now| {
             if let Some(key) = &key {
                 core.stop_waiting(now, &key.key);
             }
-            core.custody(now, name, opening, guard);
+            core.custody(now, name, (opening, since(now, granted_ms)), guard);
             if let Some(key) = key {
                 core.recipes.restore(key, name, lease, token);
             }
@@ -220,10 +226,16 @@ impl Core {
         }
     }
 
-    fn custody(&mut self, now: Moment, name: &Name, opening: Opening, guard: Guard) {
+    fn custody(
+        &mut self,
+        now: Moment,
+        name: &Name,
+        (opening, since): (Opening, Moment),
+        guard: Guard,
+    ) {
         let token = guard.fencing_token().0.number();
         self.revision = self.revision.max(token);
-        let request = self.leases.custody(now, opening, name, token);
+        let request = self.leases.custody(now, opening, name, token, since);
         self.holds.insert(guard.hold_id(), request);
         self.requests.insert(request, NodeRequest::Granted(guard));
     }
@@ -234,9 +246,21 @@ pub(crate) fn recorded(
     opening: &Opening,
     key: Option<v1::RecordedKey>,
     waiting: Vec<v1::RecordedKey>,
+    granted_ms: u64,
 ) -> ServedClient {
+    let value = v1::Recorded { waiting, ..recorded_value(opening, key, granted_ms) };
+    let session = opening.id.cast_unsigned();
+    ServedClient { session, ttl: opening.ttl, value: value.encode_to_vec() }
+}
+
+/// The client of a hold as it is recorded.
+pub(crate) fn recorded_value(
+    opening: &Opening,
+    key: Option<v1::RecordedKey>,
+    granted_ms: u64,
+) -> v1::Recorded {
     let client = &opening.client;
-    let value = v1::Recorded {
+    v1::Recorded {
         client: Some(v1::Client {
             owner: client.owner.clone(),
             host: client.host.clone(),
@@ -248,23 +272,44 @@ pub(crate) fn recorded(
         supervised: opening.supervised,
         lease: opening.lease,
         key,
-        waiting,
-    };
-    let session = opening.id.cast_unsigned();
-    ServedClient { session, ttl: opening.ttl, value: value.encode_to_vec() }
+        waiting: Vec::new(),
+        granted_ms,
+        broken: false,
+    }
 }
 
-fn opening(served: &ServedClient) -> Opening {
-    let value = v1::Recorded::decode(&*served.value).unwrap_or_default();
-    // A member has recorded it.
+/// The session of a recorded hold.
+pub(crate) fn recorded_opening(value: v1::Recorded, id: i64, ttl: Duration) -> Opening {
+    // A node has recorded it.
     let identity = value.client.as_ref().map(|client| client.identity.clone());
     Opening {
-        id: served.session.cast_signed(),
-        ttl: served.ttl,
+        id,
+        ttl,
         client: client(value.client, identity.unwrap_or_default()),
         supervised: value.supervised,
         lease: value.lease,
     }
+}
+
+/// The moment of a grant that was recorded with the calendar's time, for what is shown only:
+/// calendars of hosts differ, and can be set.
+pub(crate) fn since(now: Moment, granted_ms: u64) -> Moment {
+    let elapsed = match granted_ms {
+        0 => 0,
+        granted => calendar_ms().saturating_sub(granted),
+    };
+    now.before(Duration::from_millis(elapsed))
+}
+
+/// The calendar's time of a grant, in milliseconds.
+pub(crate) fn granted_ms(now: Moment, since: Moment) -> u64 {
+    calendar_ms().saturating_sub(millis(now.since(since)))
+}
+
+/// The calendar's time in milliseconds.
+pub(crate) fn calendar_ms() -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    millis(time)
 }
 
 /// Sessions.
@@ -330,7 +375,7 @@ impl Service {
         for v1::Reclaim { name, fencing_token } in &open.reclaims {
             let allowed = self.access.check(caller, Action::Acquire, name).is_ok();
             if check_name(name).is_ok() && allowed {
-                self.handle.claim(name, *fencing_token, recorded(&opening, None, Vec::new()));
+                self.handle.claim(name, *fencing_token, recorded(&opening, None, Vec::new(), 0));
             }
         }
     }

@@ -17,24 +17,10 @@ pub(crate) fn is_reserved(name: &[u8]) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// Checks a name that a client uses.
-///
-/// # Errors
-///
-/// What is wrong with it.
-pub(crate) fn check_name(name: &[u8]) -> Result<(), String> {
-    if name.len() > mutua_node::MAX_NAME {
-        return Err(format!("a name has at most {} bytes", mutua_node::MAX_NAME));
-    }
-    match is_reserved(name) {
-        true => Err("names that begin with a zero byte and `lease/` are reserved".to_owned()),
-        false => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leases::check_name;
 
     #[test]
     fn a_leases_own_lock_has_a_name_that_no_client_can_use() {
@@ -43,7 +29,5 @@ mod tests {
             assert!(is_reserved(&name) && check_name(&name).is_err());
         }
         assert_ne!(name_of(SessionId(1)), name_of(SessionId(-1)));
-        assert!(check_name(b"lease/1").is_ok() && check_name(&[0]).is_ok());
-        assert!(check_name(&vec![b'x'; mutua_node::MAX_NAME + 1]).is_err());
     }
 }

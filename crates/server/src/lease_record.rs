@@ -5,6 +5,10 @@
 //! process crashes, and a crash of the machine ends all holders on it too. The record contains the
 //! machine's boot. It has a fixed length and is overwritten in place, so a crash of the process
 //! leaves no part of it, and it can be written though the disk is full.
+//!
+//! A single node also records each hold (`hold_record.rs`). This record says which file of holds is
+//! complete, by its generation. While there is none, as when the disk is full, what is waited for
+//! after a crash is the longest lease, for all names.
 
 use std::{
     fs::{self, File},
@@ -14,11 +18,22 @@ use std::{
     time::Duration,
 };
 
-use crate::Moment;
+use crate::{
+    Moment,
+    hold_record::{HoldRecord, HoldRecords, Recorded},
+    leases::Name,
+    proto::v1,
+};
 
 pub(super) struct LeaseRecord {
     file: File,
     boot: String,
+    last: Record,
+    /// Until when clients may hold locks of which no hold is recorded.
+    unknown: Moment,
+    /// The generation of the file of holds; 0: there is none.
+    generation: u64,
+    holds: Option<HoldRecords>,
 }
 
 /// The contents of the record.
@@ -46,40 +61,94 @@ impl Record {
     }
 }
 
+/// How to open the records of a node that starts.
+pub(super) struct Opening<'a> {
+    pub(super) directory: &'a Path,
+    pub(super) now: Moment,
+    /// Whether there are clients on other machines: then a record of another boot counts too.
+    pub(super) remote: bool,
+    /// Whether each hold is recorded here, and not at other members.
+    pub(super) with_holds: bool,
+    /// The longest lease that can have been granted: it counts where the record is not readable.
+    pub(super) bound: Duration,
+}
+
+/// What clients of the node's last process may hold.
+#[derive(Debug, Default)]
+pub(super) struct Unclean {
+    /// How long any lock may be held.
+    pub(super) any: Option<Duration>,
+    /// The locks that are recorded.
+    pub(super) holds: Vec<Recorded>,
+}
+
 impl LeaseRecord {
-    /// Opens the record in this directory. Also returns how long locks may still be held: by the
-    /// record, or by the longest lease that is `marked`. With clients on other machines (`remote`)
-    /// a record of another boot counts too.
+    /// Opens the records in a directory. Also returns what may still be held: by the record, and by
+    /// the longest lease that is `marked` by a holder whose session is not among those recorded.
     ///
     /// # Errors
     ///
-    /// If it cannot be read or created: no lock may be granted then.
+    /// If they cannot be read or created: no lock may be granted then.
     pub(super) fn open(
-        directory: &Path,
-        now: Moment,
-        remote: bool,
-        marked: Option<Duration>,
-    ) -> io::Result<(Self, Option<Duration>)> {
+        opening: &Opening<'_>,
+        marked: impl FnOnce(&dyn Fn(i64) -> bool) -> Option<Duration>,
+    ) -> io::Result<(Self, Unclean)> {
+        let &Opening { directory, now, with_holds, .. } = opening;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let (file, text) = super::open_record(&directory.join("leases"))?;
-        let record_file = Self { file, boot: boot.trim().to_owned() };
-        let record = record_file.read(&text, remote).unwrap_or_default();
-        let quarantine = record.quarantine(now).max(marked);
+        let (last, unknown) = (Record::default(), Moment::ZERO);
+        let boot = boot.trim().to_owned();
+        let mut record = Self { file, boot, last, unknown, generation: 0, holds: None };
+        let mut unclean = record.read(&text, opening);
+        unclean.holds.retain(|(hold, _)| hold.left(now) > Duration::ZERO);
+        for (hold, _) in &mut unclean.holds {
+            // From now on it has an end, though the node may crash again.
+            hold.until = now.after(hold.left(now));
+        }
+        let recorded = |session| unclean.holds.iter().any(|(hold, _)| hold.opening.id == session);
+        unclean.any = unclean.any.max(marked(&recorded));
+        record.unknown = unclean.any.map_or(Moment::ZERO, |rest| now.after(rest));
+        if with_holds && !record.boot.is_empty() {
+            // If it cannot be made, the longest lease counts.
+            let generation = now.nanos().max(1);
+            let made = HoldRecords::create(directory, &record.boot, generation, &unclean.holds);
+            record.holds = made.ok();
+            record.generation = if record.holds.is_some() { generation } else { 0 };
+        }
+        let holds = unclean.holds.iter().map(|(hold, _)| hold.left(now));
+        let longest = holds.chain(unclean.any).max();
         // This reserves its space on the disk.
-        record_file.write_record(Record::of_quarantine(now, quarantine))?;
-        Ok((record_file, quarantine))
+        record.write_record(Record::of_quarantine(now, longest))?;
+        Ok((record, unclean))
     }
 
-    fn read(&self, text: &str, remote: bool) -> Option<Record> {
-        let mut words = text.split_ascii_whitespace();
-        let longest = Duration::from_millis(words.next()?.parse().ok()?);
-        if words.next() == Some(&self.boot) {
-            let millis = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
-            let until = Moment::ZERO.after(Duration::from_millis(millis));
-            return Some(Record { longest, until });
+    /// What the record says of the node's last process.
+    fn read(&self, text: &str, opening: &Opening<'_>) -> Unclean {
+        let &Opening { directory, now, remote, with_holds, bound } = opening;
+        if text.is_empty() {
+            return Unclean::default();
         }
-        // Moments of another boot are of another clock.
-        (remote || self.boot.is_empty()).then_some(Record { longest, until: Moment::ZERO })
+        let unreadable = Unclean { any: Some(bound), holds: Vec::new() };
+        let Some(Words { longest, boot, until, generation, unknown }) = Words::read(text) else {
+            return unreadable;
+        };
+        if boot != self.boot || boot.is_empty() {
+            // Moments of another boot are of another clock.
+            let counts = (remote || self.boot.is_empty()) && longest > Duration::ZERO;
+            return Unclean { any: counts.then_some(longest), holds: Vec::new() };
+        }
+        let holds = match generation {
+            0 => None,
+            generation if with_holds => HoldRecords::read(directory, boot, generation),
+            _ => None,
+        };
+        match holds {
+            Some(holds) => {
+                let rest = unknown.since(now);
+                Unclean { any: (rest > Duration::ZERO).then_some(rest), holds }
+            }
+            None => Unclean { any: Record { longest, until }.quarantine(now), holds: Vec::new() },
+        }
     }
 
     /// Records the longest lease of all holders; zero: no lock is held.
@@ -87,14 +156,92 @@ impl LeaseRecord {
     /// # Errors
     ///
     /// If it cannot be written: no lock may be granted then.
-    pub(super) fn write(&self, longest: Duration) -> io::Result<()> {
+    pub(super) fn write(&mut self, longest: Duration) -> io::Result<()> {
         self.write_record(Record { longest, until: Moment::ZERO })
     }
 
-    fn write_record(&self, Record { longest, until }: Record) -> io::Result<()> {
-        let (longest, until) = (millis(longest), millis(until.since(Moment::ZERO)));
-        let record = format!("{longest:020} {:36} {until:020}\n", self.boot);
-        self.file.write_all_at(record.as_bytes(), 0)
+    /// Records the hold of a client, before the client is informed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Self::write).
+    pub(super) fn write_hold(
+        &mut self,
+        hold: &HoldRecord,
+        key: Option<v1::RecordedKey>,
+    ) -> io::Result<()> {
+        let written = self.holds.as_mut().map_or(Ok(()), |holds| holds.write(hold, key));
+        self.or_without_holds(written)
+    }
+
+    /// The hold of a name is over.
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Self::write).
+    pub(super) fn remove_hold(&mut self, name: &Name) -> io::Result<()> {
+        let removed = self.holds.as_mut().map_or(Ok(()), |holds| holds.remove(name));
+        self.or_without_holds(removed)
+    }
+
+    /// If a hold cannot be recorded, none counts any more: the longest lease does, and it is
+    /// recorded in its own place.
+    fn or_without_holds(&mut self, written: io::Result<()>) -> io::Result<()> {
+        let Err(error) = written else { return Ok(()) };
+        tracing::warn!(
+            "a hold cannot be recorded ({error}): after a crash the node would wait for the \
+             longest lease, for all names"
+        );
+        (self.holds, self.generation) = (None, 0);
+        self.write_record(self.last)
+    }
+
+    /// Makes the file of holds one that cannot be written, as a full disk does.
+    #[cfg(test)]
+    pub(super) fn break_holds(&mut self, directory: &Path) {
+        let file = File::open(directory.join("holds")).expect("there");
+        self.holds.as_mut().expect("there").replace_file(file);
+    }
+
+    fn write_record(&mut self, record: Record) -> io::Result<()> {
+        let words = Words {
+            longest: record.longest,
+            boot: &self.boot,
+            until: record.until,
+            generation: self.generation,
+            unknown: self.unknown,
+        };
+        self.file.write_all_at(words.text().as_bytes(), 0)?;
+        self.last = record;
+        Ok(())
+    }
+}
+
+/// The words of the record.
+struct Words<'a> {
+    longest: Duration,
+    boot: &'a str,
+    until: Moment,
+    generation: u64,
+    unknown: Moment,
+}
+
+impl<'a> Words<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let mut words = text.split_ascii_whitespace();
+        let longest = Duration::from_millis(words.next()?.parse().ok()?);
+        let boot = words.next().unwrap_or_default();
+        let mut next = || words.next().map_or(Some(0), |word| word.parse::<u64>().ok());
+        let moment = |millis| Moment::ZERO.after(Duration::from_millis(millis));
+        let (until, generation, unknown) = (moment(next()?), next()?, moment(next()?));
+        Some(Self { longest, boot, until, generation, unknown })
+    }
+
+    fn text(&self) -> String {
+        let Self { longest, boot, until, generation, unknown } = self;
+        let moment = |moment: &Moment| millis(moment.since(Moment::ZERO));
+        let (longest, until, unknown) = (millis(*longest), moment(until), moment(unknown));
+        format!("{longest:020} {boot:36} {until:020} {generation:020} {unknown:020}\n")
     }
 }
 
@@ -107,33 +254,44 @@ fn millis(time: Duration) -> u128 {
 mod tests {
     use std::{path::Path, time::Duration};
 
-    use super::LeaseRecord;
+    use super::{LeaseRecord, Opening};
     use crate::Moment;
 
     const NOW: Moment = Moment::from_nanos(5_000_000_000);
+    const BOUND: Duration = Duration::from_secs(600);
+
+    fn open_at(
+        directory: &Path,
+        now: Moment,
+        remote: bool,
+        marked: Option<Duration>,
+    ) -> (LeaseRecord, Option<Duration>) {
+        // As a member of a cluster: only the longest lease is recorded.
+        let opening = Opening { directory, now, remote, with_holds: false, bound: BOUND };
+        let (record, unclean) = LeaseRecord::open(&opening, |_| marked).expect("opened");
+        assert_eq!(unclean.holds, []);
+        (record, unclean.any)
+    }
 
     fn open(directory: &Path, remote: bool) -> (LeaseRecord, Option<Duration>) {
-        LeaseRecord::open(directory, NOW, remote, None).expect("opened")
+        open_at(directory, NOW, remote, None)
     }
 
     #[test]
     fn a_mark_counts_though_nothing_was_recorded() {
         let directory = tempfile::tempdir().expect("a directory");
         let marked = Some(Duration::from_secs(3));
-        assert_eq!(
-            LeaseRecord::open(directory.path(), NOW, false, marked).expect("opened").1,
-            marked
-        );
+        assert_eq!(open_at(directory.path(), NOW, false, marked).1, marked);
         assert_eq!(open(directory.path(), false).1, marked);
     }
 
     #[test]
     fn the_next_incarnation_reads_the_record() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (record, longest) = open(directory.path(), false);
+        let (mut record, longest) = open(directory.path(), false);
         assert_eq!(longest, None);
         record.write(Duration::from_micros(2_500_001)).expect("written");
-        let (record, longest) = open(directory.path(), false);
+        let (mut record, longest) = open(directory.path(), false);
         assert_eq!(longest, Some(Duration::from_millis(2501)));
         record.write(Duration::ZERO).expect("written");
         assert_eq!(open(directory.path(), false).1, None);
@@ -144,11 +302,11 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let at = |seconds| {
             let now = NOW.after(Duration::from_secs(seconds));
-            LeaseRecord::open(directory.path(), now, false, None).expect("opened")
+            open_at(directory.path(), now, false, None)
         };
         at(0).0.write(Duration::from_secs(600)).expect("written");
         assert_eq!(at(10).1, Some(Duration::from_secs(600)));
-        let (record, rest) = at(510);
+        let (mut record, rest) = at(510);
         assert_eq!(rest, Some(Duration::from_secs(100)));
         // A client has reclaimed its lock, and renews its lease.
         record.write(Duration::from_secs(600)).expect("written");
@@ -160,12 +318,12 @@ mod tests {
     #[test]
     fn every_record_has_the_same_length() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (record, _) = open(directory.path(), false);
-        let length = || record.file.metadata().expect("known").len();
-        let first = length();
+        let (mut record, _) = open(directory.path(), false);
+        let length = |record: &LeaseRecord| record.file.metadata().expect("known").len();
+        let first = length(&record);
         for longest in [Duration::MAX, crate::LONGEST_LEASE, Duration::ZERO] {
             record.write(longest).expect("written");
-            assert_eq!(length(), first, "a shorter one would leave the end of a longer one");
+            assert_eq!(length(&record), first, "a shorter one would leave the end of a longer one");
         }
     }
 
@@ -177,5 +335,15 @@ mod tests {
         assert_eq!(open(directory.path(), false).1, None);
         write().expect("written");
         assert_eq!(open(directory.path(), true).1, Some(Duration::from_millis(700)));
+    }
+
+    #[test]
+    fn a_record_that_is_not_readable_counts_as_the_longest_lease() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for text in ["x", "5 boot x", "12 "] {
+            std::fs::write(directory.path().join("leases"), text).expect("written");
+            let expected = if text == "12 " { None } else { Some(BOUND) };
+            assert_eq!(open(directory.path(), false).1, expected, "{text:?}");
+        }
     }
 }

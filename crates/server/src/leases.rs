@@ -15,8 +15,9 @@
 //!   has expired: `hold.rs`;
 //! - in a cluster, a hold is recorded at other members before its client is informed, and a node
 //!   takes over the holds of a lost one: `custody.rs`;
-//! - after a stop that was not clean, no lock is granted until the longest lease that may still be
-//!   held has expired; former holders may reclaim their locks meanwhile: `hold.rs`.
+//! - after a crash, a single node goes on with the holds that are recorded: `custody.rs`; where the
+//!   record is lost, no lock is granted until the longest lease that may still be held has expired;
+//!   former holders may reclaim their locks meanwhile: `hold.rs`.
 
 mod custody;
 mod effect;
@@ -27,7 +28,7 @@ mod sessions;
 mod tests;
 mod waiters;
 
-pub(crate) use effect::{Effect, Mode, Outcome};
+pub(crate) use effect::{Effect, Held, Mode, Outcome};
 pub(crate) use list::{Entry, LockState};
 pub(crate) use sessions::{OpenError, Opening};
 
@@ -37,10 +38,29 @@ use std::{
     time::Duration,
 };
 
-use crate::Moment;
+use mutua_node::MAX_NAME;
 
-/// A lock's name: any bytes.
+use crate::{Moment, lease_locks::is_reserved};
+
+/// A lock's name: any bytes, and at least one.
 pub(crate) type Name = Arc<[u8]>;
+
+/// Checks a name that a client uses.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub(crate) fn check_name(name: &[u8]) -> Result<(), String> {
+    match name.len() {
+        // Most likely a variable is not set: all such clients would wait for each other.
+        0 => Err("the lock's name is empty".to_owned()),
+        1..=MAX_NAME if is_reserved(name) => {
+            Err("names that begin with a zero byte and `lease/` are reserved".to_owned())
+        }
+        1..=MAX_NAME => Ok(()),
+        _ => Err(format!("a name has at most {MAX_NAME} bytes")),
+    }
+}
 
 /// A session, which is also a lease: etcd's clients know it by this number.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

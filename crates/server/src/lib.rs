@@ -22,6 +22,7 @@ mod front;
 mod gateway;
 #[cfg(test)]
 mod harness;
+mod hold_record;
 mod hosting;
 mod incoming;
 mod lease_locks;
@@ -58,8 +59,9 @@ use mutua_node::{HoldId, Moment, Node, NodeHandle, now};
 use tokio::sync::{Notify, oneshot, watch};
 
 use fence_record::FenceRecord;
+use hold_record::HoldRecord;
 use lease_record::LeaseRecord;
-use leases::{Effect, LeaseTable, Name, Outcome, RequestId, SessionId, WaitId};
+use leases::{Effect, Held, LeaseTable, Name, Outcome, RequestId, SessionId, WaitId};
 
 /// A server's state, shared by all its calls.
 pub(crate) struct Service {
@@ -208,6 +210,7 @@ impl Service {
                 core.send_closed(session);
             }
             Effect::Record { longest } => self.record(core, longest),
+            Effect::RecordHold { name, hold } => self.record_hold(core, now, &name, hold),
             Effect::Join => self.handle.join(),
             Effect::Changed { name } => {
                 let holder = core.leases.holder(now, &name);
@@ -280,9 +283,23 @@ impl Service {
         });
     }
 
-    fn record(&self, core: &Core, longest: Duration) {
+    fn record(&self, core: &mut Core, longest: Duration) {
         if let Err(error) = core.lease_record.write(longest) {
             self.fail(format!("the longest lease cannot be recorded: {error}"));
+        }
+    }
+
+    fn record_hold(&self, core: &mut Core, now: Moment, name: &Name, hold: Option<Box<Held>>) {
+        let recorded = match hold {
+            None => core.lease_record.remove_hold(name),
+            Some(held) => {
+                let key = core.recipes.recorded(name, SessionId(held.opening.id));
+                let hold = HoldRecord::new(now, name, *held);
+                core.lease_record.write_hold(&hold, key)
+            }
+        };
+        if let Err(error) = recorded {
+            self.fail(format!("a hold cannot be recorded: {error}"));
         }
     }
 

@@ -39,7 +39,9 @@ use super::{
 };
 use crate::{
     Moment, Scope, endpoint,
-    leases::{LeaseTable, Settings},
+    hold_record::Recorded,
+    lease_record::{self, Unclean},
+    leases::{LeaseTable, Name, SessionId, Settings},
     proto::{
         etcdserverpb::{
             auth_server::AuthServer, cluster_server::ClusterServer, kv_server::KvServer,
@@ -337,11 +339,21 @@ fn service(
     let access = Access::new(options.node.access.clone(), own);
     // No mark counts for longer than a lease can be, also before the bound was last lowered.
     let bound = options.node.longest_lease.max(mutua_node::LONGEST_LEASE);
-    let marked = endpoint::longest_mark(&options.socket, |user| access.lets_in(user));
-    let marked = marked.map(|marked| marked.min(bound));
     let now = crate::now();
-    let opened = LeaseRecord::open(data, now, has_remote_clients(&options.node), marked);
-    let (lease_record, mut unclean) = opened.map_err(record_error(data))?;
+    let opening = lease_record::Opening {
+        directory: data,
+        now,
+        remote: has_remote_clients(&options.node),
+        with_holds: !replicated,
+        bound,
+    };
+    let marked = |is_recorded: &dyn Fn(i64) -> bool| {
+        let may_use = |user| access.lets_in(user);
+        let marked = endpoint::longest_mark(&options.socket, may_use, is_recorded);
+        marked.map(|marked| marked.min(bound))
+    };
+    let opened = LeaseRecord::open(&opening, marked);
+    let (lease_record, Unclean { any: mut unclean, holds }) = opened.map_err(record_error(data))?;
     if replicated {
         node.handle().set_leases_left(unclean.unwrap_or_default());
         // Other members have records of what is held. If this one has lost its directory, they have
@@ -353,7 +365,8 @@ fn service(
     let seed = u32::try_from(seed >> 32).unwrap_or_default();
     let leases = LeaseTable::new(now, settings, unclean, seed);
     let audit = Audit::open(options.node.audit.as_deref()).map_err(audit_error(&options.node))?;
-    let core = new_core(now, leases, (lease_record, fence_record), audit);
+    let mut core = new_core(now, leases, (lease_record, fence_record), audit);
+    core.restore(now, holds);
     let core = Mutex::new(core);
     let (handle, failure) = (node.handle(), watch::Sender::new(None));
     let (scope, timer, stop) = (scope(options), Notify::new(), Notify::new());
@@ -373,6 +386,28 @@ fn service(
         stop,
         failure,
     }))
+}
+
+impl Core {
+    /// Goes on with what clients of the node's last process held.
+    fn restore(&mut self, now: Moment, holds: Vec<Recorded>) {
+        for (hold, key) in holds {
+            let (name, token) = (Name::clone(&hold.name), hold.fencing_token);
+            let (lease, left) = (SessionId(hold.opening.id), hold.left(now));
+            let shown = name.escape_ascii();
+            let owner = hold.opening.client.owner.clone();
+            tracing::info!(
+                "lock {shown} was held by {owner} when the node crashed: it is kept for its client \
+                 for {:.1} s",
+                left.as_secs_f64()
+            );
+            self.revision = self.revision.max(token);
+            self.leases.restore(now, &name, hold.held(now), left);
+            if let Some(key) = key {
+                self.recipes.restore(key, &name, lease, token);
+            }
+        }
+    }
 }
 
 /// The state of a server without clients.

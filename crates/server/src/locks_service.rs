@@ -128,7 +128,7 @@ impl Locks for LocksService {
         request: Request<v1::TraceRequest>,
     ) -> Result<Response<v1::TraceResponse>, Status> {
         let request = request.into_inner();
-        crate::lease_locks::check_name(&request.name).map_err(Status::invalid_argument)?;
+        crate::leases::check_name(&request.name).map_err(Status::invalid_argument)?;
         self.0.trace(request).await.map(Response::new)
     }
 

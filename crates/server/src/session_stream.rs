@@ -18,8 +18,7 @@ use super::{
     peers_query::PeerState,
 };
 use crate::{
-    lease_locks::check_name,
-    leases::{Name, Opening, SessionId, WaitId, WaitLimit},
+    leases::{Name, Opening, SessionId, WaitId, WaitLimit, check_name},
     proto::v1::{self, session_reply::Reply, session_request::Request},
 };
 
@@ -153,18 +152,26 @@ impl Attached {
                     return None;
                 }
             };
-            let refused =
-                open.reclaims.into_iter().filter(|v1::Reclaim { name, fencing_token }| {
-                    check_name(name).is_err()
-                        || own.access.check(&by, Action::Acquire, name).is_err()
-                        || !core.leases.reclaim(now, session, name, *fencing_token)
+            let (reclaimed, mut refused): (Vec<_>, Vec<_>) =
+                open.reclaims.into_iter().partition(|v1::Reclaim { name, fencing_token }| {
+                    check_name(name).is_ok()
+                        && own.access.check(&by, Action::Acquire, name).is_ok()
+                        && core.leases.reclaim(now, session, name, *fencing_token)
                 });
+            // What the client holds from now on is recorded before it is informed.
+            own.settle(core, now);
+            if own.failure.borrow().is_some() {
+                return None;
+            }
+            let is_lost =
+                |lock: &v1::Reclaim| !core.leases.verify(now, &lock.name, lock.fencing_token);
+            refused.extend(reclaimed.into_iter().filter(is_lost));
             let opened = v1::Opened {
                 session: session.0,
                 ttl_ms: millis(ttl),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 node: own.name.clone(),
-                refused: refused.collect(),
+                refused,
                 quarantine_ms: millis(core.leases.quarantine(now)),
                 scope: own.scope.wire().into(),
                 cluster: own.scope.cluster().unwrap_or_default().to_owned(),

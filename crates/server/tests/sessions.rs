@@ -147,7 +147,7 @@ async fn a_former_holder_reclaims_its_lock_and_the_next_holder_has_a_greater_fen
     let directory = tempfile::tempdir().expect("a directory");
     let (server, fencing_token) = after_a_crash(directory.path(), 5000).await;
     let (mut former, opened) = server.session(open(5000, &[("x", fencing_token)])).await;
-    assert!(opened.quarantine_ms > 0 && opened.refused.is_empty(), "{opened:?}");
+    assert!(opened.quarantine_ms == 0 && opened.refused.is_empty(), "{opened:?}");
     assert!(server.holds("x", fencing_token).await);
     former
         .requests

@@ -27,7 +27,33 @@ pub fn in_words(error: &rustls::Error) -> String {
     verify::in_words(error)
 }
 
+/// What an alert of the other side means, by its name in the text of an error; `None` for another
+/// text. Libraries pass errors of TLS on as text.
+pub fn alert_in_words(text: &str) -> Option<String> {
+    let (_, alert) = text.split_once("received fatal alert: ")?;
+    Some(verify::alert_in_words(alert))
+}
+
 /// A point in time as a date, in UTC.
 pub fn date(time: std::time::SystemTime) -> String {
     time::OffsetDateTime::from(time).date().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::alert_in_words;
+
+    #[test]
+    fn an_alert_in_a_librarys_text_is_told_in_words() {
+        let told = |name: &str| alert_in_words(&format!("received fatal alert: {name}"));
+        for (name, word) in [
+            ("CertificateExpired", "expired"),
+            ("UnknownCA", "CA"),
+            ("CertificateRevoked", "revoked"),
+        ] {
+            assert!(told(name).is_some_and(|text| text.contains(word)), "{name}");
+        }
+        assert!(told("BadCertificate").is_some_and(|text| text.contains("BadCertificate")));
+        assert_eq!(alert_in_words("connection reset"), None);
+    }
 }

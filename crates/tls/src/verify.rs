@@ -133,9 +133,7 @@ pub(crate) fn in_words(error: &Error) -> String {
     let why = match error {
         Error::InvalidCertificate(why) => why,
         Error::InvalidMessage(_) => return "it does not speak TLS".to_owned(),
-        Error::AlertReceived(alert) => {
-            return format!("it refuses this side's certificate ({alert:?})");
-        }
+        Error::AlertReceived(alert) => return alert_in_words(&format!("{alert:?}")),
         Error::NoCertificatesPresented => return "it presents no certificate".to_owned(),
         other => return other.to_string(),
     };
@@ -154,7 +152,35 @@ pub(crate) fn in_words(error: &Error) -> String {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "the certificate is not made for a node: it must allow server and client authentication"
         }
+        CertificateError::NotValidForNameContext { presented, .. } => {
+            // `DnsName("a")` and `IpAddress(::1)`.
+            let plain = |name: &String| {
+                let value = name.split_once('(').map_or(&**name, |(_, value)| value);
+                value.trim_matches(['(', ')', '"']).to_owned()
+            };
+            let names = presented.iter().map(plain).collect::<Vec<_>>().join(", ");
+            return format!(
+                "the certificate is not for the name in the endpoint: it is for {names}"
+            );
+        }
+        CertificateError::NotValidForName => "the certificate is not for the name in the endpoint",
         other => return format!("invalid certificate: {other}"),
+    };
+    text.to_owned()
+}
+
+/// Why the other side refuses the connection, by the name of its alert.
+pub(crate) fn alert_in_words(alert: &str) -> String {
+    let text = match alert {
+        "CertificateExpired" => "it says that this side's certificate has expired",
+        "CertificateRevoked" => "it says that this side's certificate is revoked",
+        "UnknownCA" | "DecryptError" => {
+            "it says that this side's certificate is not signed by its CA"
+        }
+        "CertificateRequired" => {
+            "it requires a certificate of this side: name one with MUTUA_CERT and MUTUA_KEY"
+        }
+        other => return format!("it refuses this side's certificate ({other})"),
     };
     text.to_owned()
 }

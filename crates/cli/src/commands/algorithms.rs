@@ -44,7 +44,7 @@ const COLUMNS: &[Column] = &[
     ("links", |about| links(about).to_owned()),
 ];
 
-/// Additional columns on a wide terminal, and in a file.
+/// Additional columns on a wide terminal.
 const MORE_COLUMNS: &[Column] = &[
     ("worst", |about| about.costs.worst.to_string()),
     ("order", |about| about.order.to_owned()),
@@ -53,10 +53,15 @@ const MORE_COLUMNS: &[Column] = &[
 
 /// The minimal width of a terminal for all columns.
 const WIDE: u16 = 200;
+/// The width where there is no terminal.
+const NO_TERMINAL: u16 = 120;
 
 fn table() -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    if table.width().is_none() {
+        table.set_width(NO_TERMINAL);
+    }
     let narrow = table.width().is_some_and(|width| width < WIDE);
     let more = if narrow { &[] } else { MORE_COLUMNS };
     let columns = || COLUMNS.iter().chain(more);

@@ -214,6 +214,13 @@ fn holder(role: Role, about: &Certificate) -> Holder<'_> {
 
 fn revoke(directory: &Directory<'_>, name: &str) -> Result<()> {
     let authority = directory.authority()?;
+    let known: Vec<_> = directory.names()?.into_iter().filter(|one| one != "ca").collect();
+    if !known.iter().any(|one| one == name) && name != "ca" {
+        return Err(match known.as_slice() {
+            [] => exit::usage(format!("unknown certificate `{name}`: there is none to revoke")),
+            known => crate::names::unknown("certificate", name, known.iter().map(String::as_str)),
+        });
+    }
     let about = directory.read(name)?;
     if about.role == Role::Authority {
         return Err(exit::usage(

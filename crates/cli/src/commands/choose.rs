@@ -124,6 +124,9 @@ fn situation(arguments: &Arguments) -> Result<Situation> {
         return Err(usage(fault));
     }
     let regions = &arguments.network.regions;
+    if arguments.by == By::Far && regions.len() < 2 {
+        return Err(usage("--by far counts messages between regions: give them with --regions"));
+    }
     Ok(Situation {
         nodes,
         regions: if regions.is_empty() { vec![nodes] } else { regions.clone() },

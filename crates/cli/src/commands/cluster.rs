@@ -24,7 +24,7 @@ use tokio::{
 
 use super::{node, status};
 use crate::{
-    exit::{Coded, UNAVAILABLE, of_a_file, unavailable, usage},
+    exit::{CONFLICT, Coded, UNAVAILABLE, of_a_file, unavailable, usage},
     local::Listener,
     names,
 };
@@ -82,6 +82,24 @@ enum Action {
         #[arg(long, default_value = "mutua-cluster")]
         directory: PathBuf,
     },
+    /// Kill a node of a trial cluster, as a crash would end it.
+    Kill {
+        /// Name of the node.
+        name: String,
+
+        /// Directory of the cluster.
+        #[arg(long, default_value = "mutua-cluster")]
+        directory: PathBuf,
+    },
+    /// Start a node of a trial cluster that does not run, with its data directory.
+    Start {
+        /// Name of the node.
+        name: String,
+
+        /// Directory of the cluster.
+        #[arg(long, default_value = "mutua-cluster")]
+        directory: PathBuf,
+    },
     /// Show the status of the nodes of a trial cluster.
     Status {
         /// Directory of the cluster.
@@ -103,6 +121,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
                 up(*nodes, directory, trace.as_deref(), algorithm.as_deref(), with).await
             }
             Action::Down { directory } => down(directory).await,
+            Action::Kill { name, directory } => kill(directory, name).await,
+            Action::Start { name, directory } => start(directory, name).await,
             Action::Status { directory, json } => show(directory, *json).await,
         }
     })
@@ -124,10 +144,11 @@ async fn up(
     if let Ok(files) = configs(directory) {
         for file in files {
             if Listener::on(&socket(&file)?).is_some() {
-                return Err(usage(format!(
+                let text = format!(
                     "nodes already run in {}: stop them with `mutua cluster down`",
                     directory.display()
-                )));
+                );
+                return Err(Coded(CONFLICT, text).into());
             }
         }
     }
@@ -202,7 +223,9 @@ fn write_configs(
     };
     if earlier.len() != nodes || !files.iter().all(is_known) {
         for old in earlier {
-            forget(&old)?;
+            if let Ok(config) = node::read(&old) {
+                mutua_node::forget_cluster(&config.data)?;
+            }
             fs::remove_file(old)?;
         }
         for (file, text) in &files {
@@ -226,20 +249,6 @@ fn free_addresses(nodes: usize) -> Result<Vec<String>> {
     let ports: Vec<_> =
         (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<_>>()?;
     ports.iter().map(|port| Ok(port.local_addr()?.to_string())).collect()
-}
-
-/// Lets the node of this file be a member of the cluster that is founded next. Its epoch and the
-/// bound of its leases stay, so that fencing tokens grow and no lease is cut short.
-fn forget(config: &Path) -> Result<()> {
-    let Ok(config) = node::read(config) else { return Ok(()) };
-    let of_a_cluster = [config.data.join("identity"), config.data.join("consensus")];
-    for path in of_a_cluster.iter().filter(|path| path.exists()) {
-        match path.is_dir() {
-            true => fs::remove_dir_all(path)?,
-            false => fs::remove_file(path)?,
-        }
-    }
-    Ok(())
 }
 
 /// Starts a node that keeps running after this command.
@@ -289,7 +298,7 @@ async fn down(directory: &Path) -> Result<ExitCode> {
             Err(why) => left.push(format!("{}: {why}", node::read(&file)?.node)),
         }
     }
-    println!("{stopped} nodes stopped");
+    println!("{stopped} {} stopped", if stopped == 1 { "node" } else { "nodes" });
     match left.as_slice() {
         [] => Ok(ExitCode::SUCCESS),
         left => Err(unavailable(format!("still running: {}", left.join("; ")))),
@@ -311,6 +320,59 @@ async fn stop(socket: &Path) -> Result<bool, CallError> {
             Ok(true)
         }
         Err(error) => Err(error),
+    }
+}
+
+/// The configuration of the node of this name.
+fn config_of(directory: &Path, name: &str) -> Result<PathBuf> {
+    let files = configs(directory)?;
+    let known: Vec<_> = files.iter().filter_map(|file| file.file_stem()?.to_str()).collect();
+    let at = known.iter().position(|known| *known == name);
+    at.map(|at| files[at].clone()).ok_or_else(|| names::unknown("node", name, known))
+}
+
+async fn kill(directory: &Path, name: &str) -> Result<ExitCode> {
+    let socket = socket(&config_of(directory, name)?)?;
+    let Some(listener) = Listener::on(&socket) else {
+        return Err(unavailable(format!("node {name} does not run")));
+    };
+    listener.signal(Signal::KILL).with_context(|| format!("cannot kill node {name}"))?;
+    let deadline = Instant::now() + PATIENCE;
+    while Listener::on(&socket).is_some() {
+        if Instant::now() > deadline {
+            return Err(unavailable(format!("process {} does not end", listener.pid())));
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    println!("node {name} was killed");
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn start(directory: &Path, name: &str) -> Result<ExitCode> {
+    let file = config_of(directory, name)?;
+    let socket = socket(&file)?;
+    if Listener::on(&socket).is_some() {
+        return Err(Coded(CONFLICT, format!("node {name} runs already")).into());
+    }
+    spawn(&file, None)?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match status::request(&socket).await {
+            Ok(status) if status.suspended.is_none() => {
+                print!("{}", status::text(&status));
+                return Ok(ExitCode::SUCCESS);
+            }
+            // As when too few of the others run.
+            Ok(status) if Instant::now() > deadline => {
+                print!("{}", status::text(&status));
+                return Ok(ExitCode::from(UNAVAILABLE));
+            }
+            Err(_) if Instant::now() > deadline => {
+                let log = file.with_extension("log");
+                bail!("node {name} does not answer after {PATIENCE:?}: see {}", log.display());
+            }
+            _ => sleep(Duration::from_millis(20)).await,
+        }
     }
 }
 

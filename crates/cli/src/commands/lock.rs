@@ -10,7 +10,9 @@ mod report;
 mod signals;
 mod terminal;
 
-pub(crate) use arguments::{Arguments, HELP, HoldOptions, Plan, USAGE, words_after_dashes};
+pub(crate) use arguments::{
+    Arguments, HELP, HoldOptions, Plan, USAGE, check_name, words_after_dashes,
+};
 pub(crate) use descriptor::ARGUMENT as BACKGROUND;
 pub(crate) use signals::{ARGUMENT as DIE, die};
 
@@ -227,6 +229,7 @@ async fn leave(hold: &mut Hold) -> bool {
         while let Some(event) = hold.events.recv().await {
             match event {
                 Event::Released => return true,
+                // Among them: the lease has expired before a node confirmed it.
                 Event::Unreachable(_) => return false,
                 _ => {}
             }

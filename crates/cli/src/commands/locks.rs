@@ -9,12 +9,13 @@ use std::{io::IsTerminal, process::ExitCode, time::Duration};
 use anyhow::Result;
 use clap::Args;
 use mutua_client::{
-    About, Kind, Scope,
+    About, CallError, Kind, Options, Scope,
     proto::v1::{self, locks_client::LocksClient},
 };
 use serde_json::json;
 use tonic::{Status, transport::Channel};
 
+use super::lock::check_name;
 use crate::{
     exit::{self, Coded, usage},
     local::Selection,
@@ -180,6 +181,7 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode> {
 }
 
 pub(crate) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
+    check_name(&arguments.name)?;
     block_on(async {
         let prefix = arguments.name.clone().into_bytes();
         let request = v1::ListRequest { prefix, exact: true, after: None };
@@ -195,15 +197,41 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
 }
 
 pub(crate) fn watch(arguments: &ShowArguments) -> Result<ExitCode> {
+    check_name(&arguments.name)?;
     block_on(async {
-        let request = v1::WatchRequest { name: arguments.name.clone().into_bytes() };
-        let (mut client, scope) = client(&arguments.query).await?;
-        let mut states = client.watch(request).await.map_err(failed)?.into_inner();
-        while let Some(lock) = states.message().await.map_err(failed)? {
-            print(&lock, &scope, arguments.query.json);
+        // The node must meet what the options require of it.
+        let (_, scope) = client(&arguments.query).await?;
+        let target = arguments.query.node.find()?;
+        let mut options = Options::new([target.endpoint()]).owner(super::lock::owner());
+        if let Some(cluster) = scope.cluster() {
+            options = options.cluster(cluster);
         }
-        Err(exit::unavailable("the node ended"))
+        let client = options.connect().await.map_err(|error| exit::not_connected(&error))?;
+        let mut watch = client.lock(&arguments.name).watch();
+        let mut last = None;
+        loop {
+            // If its node is lost, the next state comes from another member.
+            let lock = watch.next_state().await.map_err(|error| match error {
+                CallError::Failed(status) => failed(*status),
+                error => exit::unavailable(error.to_string()),
+            })?;
+            let clients = clients(&lock);
+            if last.as_ref() != Some(&clients) {
+                print(&lock, &scope, arguments.query.json);
+                last = Some(clients);
+            }
+        }
     })
+}
+
+/// What a watch reports of a lock: another member may repeat it.
+fn clients(lock: &v1::Lock) -> impl PartialEq + use<> {
+    let client = |entry: &v1::Entry| {
+        (entry.session, entry.fencing_token, entry.value.clone(), entry.custody, entry.node.clone())
+    };
+    let holder = lock.holder.as_ref().map(client);
+    let waiting: Vec<_> = lock.waiting.iter().map(client).collect();
+    (holder, waiting, lock.left_out, lock.unanswered.clone())
 }
 
 fn report_suspension(why: &str) {
@@ -220,6 +248,7 @@ fn print(lock: &v1::Lock, scope: &Scope, json: bool) {
 }
 
 pub(crate) fn verify(arguments: &VerifyArguments) -> Result<ExitCode> {
+    check_name(&arguments.name)?;
     block_on(async {
         let name = arguments.name.clone().into_bytes();
         let request = v1::VerifyRequest { name, fencing_token: arguments.fencing_token };
@@ -241,6 +270,7 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<ExitCode> {
 }
 
 pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
+    check_name(&arguments.name)?;
     if arguments.reason.trim().is_empty() {
         return Err(usage("--reason is empty: give the reason"));
     }

@@ -4,6 +4,7 @@ mod show;
 mod words;
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io::BufWriter,
     path::{Path, PathBuf},
@@ -73,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         _ if !arguments.more.is_empty() => {
             let (header, events) = merge(name, &arguments.more)?;
             write_files(arguments, &header, &events, Drawing::default())?;
-            print!("{}", describe::trace(&header, &events));
+            print!("{}", of_trace(&header, &events));
             Ok(ExitCode::SUCCESS)
         }
         Found::Script(script) => play(&script, arguments),
@@ -82,10 +83,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         ))),
         Found::Trace(header, events) => {
             write_files(arguments, &header, &events, Drawing::default())?;
-            print!("{}", describe::trace(&header, &events));
+            print!("{}", of_trace(&header, &events));
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// The events of a trace, with the unit of their times.
+fn of_trace(header: &Header, events: &[Event]) -> String {
+    let unit = match header.unit {
+        Unit::Step => String::new(),
+        Unit::Nanoseconds => "times in nanoseconds\n".to_owned(),
+        Unit::Microseconds => "times in microseconds\n".to_owned(),
+        Unit::Milliseconds => "times in milliseconds\n".to_owned(),
+    };
+    unit + &describe::trace(header, events)
 }
 
 fn play(script: &Script, arguments: &Arguments) -> Result<ExitCode> {
@@ -157,7 +169,11 @@ fn example(name: &str) -> Result<Option<&'static Example>> {
 /// Merges the traces of several nodes, each of which wrote its own events.
 fn merge(first: &str, more: &[String]) -> Result<(Header, Vec<Event>)> {
     let mut whole: Option<(Header, Vec<Event>)> = None;
+    let mut seen = BTreeSet::new();
     for path in [first].into_iter().chain(more.iter().map(String::as_str)) {
+        if !seen.insert(fs::canonicalize(path).unwrap_or_else(|_| path.into())) {
+            return Err(usage(format!("{path} is given twice: its events would count twice")));
+        }
         let Found::Trace(header, events) = read(path)? else {
             return Err(usage(format!("{path} is not a trace: only traces can be merged")));
         };

@@ -9,11 +9,12 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use mutua_client::{CallError, ConnectError, endpoint, proto::v1};
-use mutua_node::{MemberReport, MemberStatus, NodeStatus};
+use mutua_node::{AwaitedLock, MemberReport, MemberStatus, NodeStatus};
 use tokio::runtime::Builder;
 
+use super::locks::{ago, plain, shown};
 use crate::{
-    exit::{Coded, DENIED, UNAVAILABLE},
+    exit::{Coded, DENIED, UNAVAILABLE, usage},
     local::{Endpoint, Listener},
 };
 
@@ -108,8 +109,10 @@ impl Which {
         };
         // The error names the endpoint where the connection failed.
         let text = error.to_string();
-        if let CallError::Connect(ConnectError::Denied(_)) = error {
-            return Coded(DENIED, text).into();
+        match error {
+            CallError::Connect(ConnectError::Denied(_)) => return Coded(DENIED, text).into(),
+            CallError::Connect(ConnectError::Invalid(_)) => return usage(text),
+            _ => {}
         }
         let at = if text.starts_with(endpoint) { String::new() } else { format!("{endpoint}: ") };
         let process = silent_process(endpoint, error).map(|text| format!("; {text}"));
@@ -177,6 +180,7 @@ fn of_message(status: v1::StatusResponse) -> NodeStatus {
         level: status.level.and_then(|level| u16::try_from(level).ok()),
         rules: status.rules,
         custodies: size(status.custodies),
+        awaited: status.awaited.into_iter().map(awaited).collect(),
         begins_in_ms: status.begins_in_ms,
         locks: size(status.locks),
         held: size(status.held),
@@ -185,6 +189,30 @@ fn of_message(status: v1::StatusResponse) -> NodeStatus {
         messages: status.messages,
         lazy: status.lazy,
     }
+}
+
+fn awaited(lock: v1::Awaited) -> AwaitedLock {
+    let fencing_token = lock.fencing_token.to_string();
+    AwaitedLock { name: shown(&lock.name), fencing_token, left_ms: lock.left_ms }
+}
+
+/// The locks that are waited for after a crash: as many lines as can be read.
+fn awaited_text(awaited: &[AwaitedLock]) -> String {
+    const MOST: usize = 10;
+    let mut text = String::new();
+    for AwaitedLock { name, fencing_token, left_ms } in awaited.iter().take(MOST) {
+        let _ = writeln!(
+            text,
+            "waiting for {}: held with fencing token {fencing_token} when the node crashed; free \
+             in {} unless its client reclaims it",
+            plain(name),
+            ago(*left_ms)
+        );
+    }
+    if awaited.len() > MOST {
+        let _ = writeln!(text, "waiting for {} more locks", awaited.len() - MOST);
+    }
+    text
 }
 
 /// The view and its members, with those that are missing.
@@ -264,6 +292,7 @@ pub(crate) fn text(status: &NodeStatus) -> String {
         let (view, left) = (status.view.unwrap_or_default(), left as f64 / 1000.0);
         let _ = writeln!(text, "view {view} begins in {left:.1} s at the latest");
     }
+    text += &awaited_text(&status.awaited);
     for note in &status.notes {
         let _ = writeln!(text, "note: {note}");
     }

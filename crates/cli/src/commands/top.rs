@@ -35,7 +35,7 @@ node that is connected; locks are those of all members.
 Exit codes: 0 success; 64 bad usage; 69 no node, or not supported by the server (etcd); 77 \
 permission denied; 78 bad configuration, or another node than the required one.";
 
-/// The width of what `--once` prints.
+/// The least width of what `--once` prints.
 const WIDTH: u16 = 80;
 /// How long the thread that reads keys waits before it looks whether it should end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -88,10 +88,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 async fn once(arguments: &Arguments, target: &Target, mut view: View) -> Result<()> {
     tokio::time::sleep(arguments.interval).await;
     view.update(Sample::take(target, &arguments.prefix).await);
-    let mut terminal = Terminal::new(TestBackend::new(WIDTH, view.full_height()))?;
+    // In a terminal as wide as that, else so wide that nothing is cut.
+    let width = match stdout().is_terminal() {
+        true => ratatui::crossterm::terminal::size().map_or(WIDTH, |(width, _)| width),
+        false => view.full_width(),
+    };
+    let width = width.max(WIDTH);
+    let mut terminal = Terminal::new(TestBackend::new(width, view.full_height()))?;
     terminal.draw(|frame| view.draw(frame))?;
     let buffer = terminal.backend().buffer();
-    for row in buffer.content().chunks(usize::from(WIDTH)) {
+    for row in buffer.content().chunks(usize::from(width)) {
         let line: String = row.iter().map(|cell| cell.symbol()).collect();
         println!("{}", line.trim_end());
     }

@@ -205,6 +205,52 @@ fn a_node_that_is_stopped_in_order_hands_its_clients_over() {
     assert_eq!(nodes.waiter.wait().expect("ended").code(), Some(0));
 }
 
+/// The lease of the client is longer than anything waits in this test.
+#[test]
+fn sigterm_with_a_lock_held_hands_over_and_its_lease_is_not_waited_for() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start_many(&scene, 3);
+    let (a, b) = (cluster.endpoint(0), cluster.endpoint(1));
+    let mut holder = scene.holder_with("x", &["--ttl", "60s", "--endpoint", &a]);
+    let shown = || -> Value {
+        let shown = scene.command(&["show", "--json", "--endpoint", &b, "x"]).output();
+        serde_json::from_slice(&shown.expect("run").stdout).unwrap_or_default()
+    };
+    let token = shown()["holder"]["fencing_token"].clone();
+    kill("-TERM", cluster.pid(0));
+    assert_eq!(cluster.wait(0), Some(0));
+    let other = scene.lock(&["-w", "30", "--endpoint", &b, "y"], &["true"]).status();
+    assert_eq!(other.expect("run").code(), Some(0), "grants go on");
+    wait_for("another node to serve the holder", || {
+        let shown = shown();
+        shown["holder"]["fencing_token"] == token && shown["holder"]["node"] != "a"
+    });
+    holder.release();
+    let next = scene.lock(&["-w", "30", "--endpoint", &b, "x"], &["true"]).status();
+    assert_eq!(next.expect("run").code(), Some(0));
+}
+
+#[test]
+fn a_watch_goes_on_at_another_member_when_its_node_is_killed() {
+    let mut nodes = ThreeNodes::new();
+    let endpoint = nodes.cluster.endpoint(2);
+    let mut watch = nodes.scene.command(&["watch", "--json", "--endpoint", &endpoint, "x"]);
+    let mut watch = watch.stdout(Stdio::piped()).spawn().expect("run");
+    let mut states = BufReader::new(watch.stdout.take().expect("a pipe")).lines();
+    let mut next = || -> Value {
+        let line = states.next().expect("a state").expect("text");
+        serde_json::from_str(&line).expect("JSON")
+    };
+    assert_eq!(next()["holder"]["owner"], "ann");
+    nodes.cluster.kill(2);
+    nodes.holder.release();
+    let after = std::iter::repeat_with(&mut next).find(|state| state["holder"]["owner"] != "ann");
+    assert!(after.is_some());
+    assert_eq!(nodes.waiter.wait().expect("ended").code(), Some(0));
+    watch.kill().expect("killed");
+    watch.wait().expect("dead");
+}
+
 #[test]
 fn a_cluster_without_a_majority_grants_nothing_and_names_the_missing_members() {
     let mut nodes = ThreeNodes::new();

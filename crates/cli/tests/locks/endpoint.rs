@@ -218,10 +218,35 @@ fn what_is_beside_a_socket_stays_there() {
 }
 
 #[test]
+fn an_invalid_endpoint_address_or_name_is_bad_usage_in_every_command() {
+    let scene = Scene::new();
+    let config = scene.path().join("m.toml");
+    let text = "cluster = \"c\"\nnode = \"a\"\nclustered = true\n[[members]]\nname = \"a\"\n\
+                address = \"127.0.0.1:1\"\n";
+    fs::write(&config, text).expect("written");
+    let config = config.to_str().expect("text");
+    let cases: [&[&str]; 7] = [
+        &["status", "--endpoint", "foo"],
+        &["cluster", "members", "--endpoint", "foo"],
+        &["cluster", "join", "--at", "foo", "--config", config],
+        &["show", ""],
+        &["watch", ""],
+        &["verify", "", "1"],
+        &["break", "", "--reason", "x", "--yes"],
+    ];
+    for arguments in cases {
+        let (code, text) = finish(&mut scene.command(arguments));
+        assert_eq!(code, Some(64), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused_before_anything_is_done() {
     let scene = Scene::new();
-    let cases: [(&[&str], &str); 9] = [
-        (&["--ttl", "9000000001", "x", "--", "true"], "at most 9000000000s"),
+    let cases: [(&[&str], &str); 11] = [
+        (&["--ttl", "9000000001", "x", "--", "true"], "at most its longest_lease"),
+        (&["--ttl", "0", "x", "--", "true"], "at least 1s"),
+        (&["-w", "-5", "x", "--", "true"], "invalid duration `-5`"),
         (&["--grace", "10000000000000000000", "x", "--", "true"], "is too short for"),
         (&["x", "--"], "no command after `--`"),
         (&["--endpoint", "", "x", "--", "true"], "invalid endpoint"),

@@ -38,7 +38,7 @@ fn a_cluster_comes_up_says_how_it_is_and_goes_down() {
     let granted = format!("(epoch {view}), 3 members: locks are granted");
     assert_eq!(text.matches(&granted).count(), 3, "{text}");
     let (code, text) = mutua(directory, &["cluster", "up", "3"]);
-    assert_eq!(code, 64, "{text}");
+    assert_eq!(code, 75, "{text}");
     assert!(text.contains("nodes already run"), "{text}");
     let (code, text) = mutua(directory, &["status", "--data", "mutua-cluster/b", "--json"]);
     assert_eq!(code, 0, "{text}");
@@ -52,6 +52,24 @@ fn a_cluster_comes_up_says_how_it_is_and_goes_down() {
     assert_eq!(code, 0, "{text}");
     assert!(self::view(&text) > view, "{text}");
     assert!(text.contains("3 members: locks are granted"), "{text}");
+}
+
+#[test]
+fn a_node_of_a_trial_cluster_is_killed_and_started_again_by_its_name() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let _down = Down(directory);
+    let (code, text) = mutua(directory, &["cluster", "up", "3"]);
+    assert_eq!(code, 0, "{text}");
+    let (code, text) = mutua(directory, &["cluster", "kill", "d"]);
+    assert!(code == 64 && text.contains("use one of a, b, c"), "{code} {text}");
+    let killed = mutua(directory, &["cluster", "kill", "c"]);
+    assert_eq!(killed, (0, "node c was killed\n".to_owned()));
+    assert_eq!(mutua(directory, &["cluster", "kill", "c"]).0, 69);
+    let (code, text) = mutua(directory, &["cluster", "start", "b"]);
+    assert!(code == 75 && text.contains("runs already"), "{code} {text}");
+    let (code, text) = mutua(directory, &["cluster", "start", "c"]);
+    assert!(code == 0 && text.starts_with("node c of cluster trial"), "{code} {text}");
 }
 
 #[test]
@@ -75,7 +93,7 @@ fn a_node_that_is_stopped_by_a_signal_is_not_said_to_be_down_and_goes_down() {
     assert!(text.contains("node b does not answer") && text.contains(&stopped), "{text}");
     assert!(!text.contains("does not run"), "{text}");
     let (code, text) = mutua(directory, &["cluster", "up", "3"]);
-    assert_eq!(code, 64, "{text}");
+    assert_eq!(code, 75, "{text}");
     assert_eq!(mutua(directory, &["cluster", "down"]), (0, "3 nodes stopped\n".to_owned()));
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "process {pid} runs");
 }

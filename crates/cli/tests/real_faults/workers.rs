@@ -16,13 +16,15 @@ use crate::{cluster::Cluster, history::History};
 /// The lease of a client. A lock whose client was killed is free at most this much later.
 pub(crate) const TTL: &str = "6s";
 
+/// A host, and an exit code that was not 0; none if a signal ended the command.
+pub(crate) type Failure = (usize, Option<i32>);
+
 /// What holds a lock, and what waits for it.
 pub(crate) struct Workers {
     stopped: Arc<AtomicBool>,
     /// The process of `mutua lock` on each host, while there is one.
     running: Vec<Arc<Mutex<Option<u32>>>>,
-    /// The exit codes that were not 0, each with its host.
-    failures: Arc<Mutex<Vec<(usize, Option<i32>)>>>,
+    failures: Arc<Mutex<Vec<Failure>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -78,7 +80,7 @@ impl Workers {
     }
 
     /// Waits until the last jobs have ended. Returns the exit codes that were not 0.
-    pub(crate) fn stop(mut self) -> Vec<(usize, Option<i32>)> {
+    pub(crate) fn stop(mut self) -> Vec<Failure> {
         self.stopped.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             thread.join().expect("a client's loop does not panic");

@@ -122,23 +122,37 @@ impl Lock {
     }
 }
 
+/// What a guard and a leadership have alike.
+macro_rules! held {
+    ($held:ident, $first:literal) => {
+        impl $held {
+            #[doc = $first]
+            pub fn fencing_token(&self) -> u64 {
+                self.0.fencing_token()
+            }
+
+            /// Whether it is held now, as far as this client can know. Reads the clock; nothing is
+            /// sent.
+            pub fn is_good(&self) -> bool {
+                self.0.is_good()
+            }
+
+            /// Waits until it is lost. Call it on a thread of its own, with this value in an
+            /// [`Arc`](std::sync::Arc).
+            pub fn lost(&self) -> Lost {
+                wait_for(self.0.lost())
+            }
+        }
+    };
+}
+
+held!(Guard, "A number that is greater than that of every earlier guard of the same name.");
+held!(
+    Leadership,
+    "A number that is greater than that of every earlier leader of the same election."
+);
+
 impl Guard {
-    /// A number that is greater than that of every earlier guard of the same name.
-    pub fn fencing_token(&self) -> u64 {
-        self.0.fencing_token()
-    }
-
-    /// Whether the lock is held now, as far as this client can know. Reads the clock; nothing is
-    /// sent.
-    pub fn is_good(&self) -> bool {
-        self.0.is_good()
-    }
-
-    /// Waits until the lock is lost. Call it on a thread of its own, with a guard in an [`Arc`].
-    pub fn lost(&self) -> Lost {
-        wait_for(self.0.lost())
-    }
-
     /// Releases the lock and waits until the node has done it.
     ///
     /// # Errors
@@ -221,21 +235,6 @@ impl Election {
 pub struct Leadership(super::Leadership);
 
 impl Leadership {
-    /// A number that is greater than that of every earlier leader of the same election.
-    pub fn fencing_token(&self) -> u64 {
-        self.0.fencing_token()
-    }
-
-    /// Whether this client leads now, as far as it can know.
-    pub fn is_good(&self) -> bool {
-        self.0.is_good()
-    }
-
-    /// Waits until the leadership is lost. Call it on a thread of its own.
-    pub fn lost(&self) -> Lost {
-        wait_for(self.0.lost())
-    }
-
     /// Gives the leader another value, and waits until the node has it.
     ///
     /// # Errors

@@ -2,17 +2,8 @@
 
 use std::{fmt, time::Duration};
 
-use tokio::time::{Instant, sleep, timeout_at};
-use tonic::{Code, Status, Streaming};
-
-use super::{AcquireError, Guard, Holder, Lock, Lost, state::Wait};
-use crate::{
-    CallError, connect,
-    proto::v1::{self, locks_client::LocksClient},
-};
-
-/// The pause before the members are tried again.
-const PAUSE: Duration = Duration::from_millis(100);
+use super::{AcquireError, Guard, Holder, Lock, Lost, Watch, state::Wait};
+use crate::{CallError, proto::v1};
 
 /// A named election. Cheap to clone.
 ///
@@ -94,7 +85,7 @@ impl Election {
 
     /// Observes the election. Nothing is sent before [`Observer::next_leader`].
     pub fn observe(&self) -> Observer {
-        Observer { election: self.clone(), stream: None, reported: None, next: 0 }
+        Observer { watch: self.0.watch(), reported: None }
     }
 
     /// The leader, if there is one.
@@ -164,19 +155,11 @@ impl Leadership {
 }
 
 /// The leaders of an election, one after the other.
+#[derive(Debug)]
 pub struct Observer {
-    election: Election,
-    stream: Option<Streaming<v1::Lock>>,
+    watch: Watch,
     /// The last report; the outer `None`: nothing was reported yet.
     reported: Option<Option<Leader>>,
-    /// The endpoint to try next.
-    next: usize,
-}
-
-impl fmt::Debug for Observer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observer").field("election", &self.election).finish_non_exhaustive()
-    }
 }
 
 impl Observer {
@@ -186,62 +169,17 @@ impl Observer {
     ///
     /// # Errors
     ///
-    /// If no member answers for as long as [`Options::unreachable_after`] allows, or if a rule of
-    /// the node refuses it. The next call tries again.
-    ///
-    /// [`Options::unreachable_after`]: crate::Options::unreachable_after
+    /// See [`Watch::next_state`].
     pub async fn next_leader(&mut self) -> Result<Option<Leader>, CallError> {
-        let mut silent_since = Instant::now();
         loop {
-            let failed = match self.read().await {
-                Ok(lock) => {
-                    silent_since = Instant::now();
-                    let Some(leader) = leader_of(lock) else { continue };
-                    if self.reported.as_ref().is_some_and(|last| is_same(last, &leader)) {
-                        continue;
-                    }
-                    self.reported = Some(leader.clone());
-                    return Ok(leader);
-                }
-                Err(failed) => failed,
-            };
-            self.stream = None;
-            self.next += 1;
-            if is_final(&failed) || silent_since.elapsed() > self.election.0.session().patience {
-                return Err(failed);
+            let Some(leader) = leader_of(self.watch.next_state().await?) else { continue };
+            if self.reported.as_ref().is_some_and(|last| is_same(last, &leader)) {
+                continue;
             }
-            sleep(PAUSE).await;
+            self.reported = Some(leader.clone());
+            return Ok(leader);
         }
     }
-
-    /// The next state of the lock, from a stream that is opened if there is none.
-    async fn read(&mut self) -> Result<v1::Lock, CallError> {
-        let stream = match &mut self.stream {
-            Some(stream) => stream,
-            None => {
-                let session = self.election.0.session();
-                let endpoints = session.endpoints();
-                let endpoint = &endpoints[self.next % endpoints.len()];
-                let late = |_| CallError::TimedOut(session.patience);
-                let opened = async {
-                    let mut client = LocksClient::new(connect(endpoint).await?);
-                    let request = v1::WatchRequest { name: self.election.name().to_vec() };
-                    Ok::<_, CallError>(client.watch(request).await?.into_inner())
-                };
-                let limit = Instant::now() + session.patience;
-                self.stream.insert(timeout_at(limit, opened).await.map_err(late)??)
-            }
-        };
-        let closed = || Status::unavailable("the node closed the connection");
-        Ok(stream.message().await?.ok_or_else(closed)?)
-    }
-}
-
-/// Whether another member would refuse it too.
-fn is_final(error: &CallError) -> bool {
-    let CallError::Failed(status) = error else { return false };
-    let refused = [Code::PermissionDenied, Code::InvalidArgument, Code::Unimplemented];
-    refused.contains(&status.code())
 }
 
 /// The leader of a lock's state; the outer `None` if it is not known, because a member did not

@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    AcquireError, Lost, Session,
+    AcquireError, Lost, Session, Watch,
     shared::Grant,
     state::{Name, Wait},
 };
@@ -41,6 +41,11 @@ impl Lock {
     /// The lock's name.
     pub fn name(&self) -> &[u8] {
         &self.name
+    }
+
+    /// Watches the lock. Nothing is sent before [`Watch::next_state`].
+    pub fn watch(&self) -> Watch {
+        Watch::new(self.clone())
     }
 
     /// Waits until the lock is granted. Dropping the future leaves the queue.

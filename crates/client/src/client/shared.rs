@@ -304,7 +304,8 @@ impl Inner {
     fn granted(&mut self, id: u64, fencing_token: u64) {
         if self.mark.is_none() {
             // The mark serves only if the node's data directory is lost, so an error is ignored.
-            let mark = |socket| Mark::new(socket, self.state.ttl()).ok();
+            let (session, ttl) = (self.state.session(), self.state.ttl());
+            let mark = |socket| Mark::new(socket, session, ttl).ok();
             self.mark = self.socket.as_deref().and_then(mark);
         }
         let Some(Caller::Acquires(caller)) = self.callers.remove(&id) else { return };

@@ -150,6 +150,11 @@ impl State {
         self.members.known().to_vec()
     }
 
+    /// The number of the session; 0 if it is not open yet.
+    pub(crate) fn session(&self) -> i64 {
+        self.session
+    }
+
     /// The lease: locks expire this long after the last renewal.
     pub(crate) fn ttl(&self) -> Duration {
         self.lease.ttl()

@@ -757,7 +757,7 @@ pub struct RecipeReply {
     #[prost(bool, tag = "5")]
     pub keeps: bool,
 }
-/// The client of a hold, as recorded at other members.
+/// The client of a hold, as recorded at other members, or in the data directory of a single node.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Recorded {
     #[prost(message, optional, tag = "1")]
@@ -769,8 +769,14 @@ pub struct Recorded {
     /// The key of etcd's recipes that the hold is for, if it is.
     #[prost(message, optional, tag = "4")]
     pub key: ::core::option::Option<RecordedKey>,
+    /// When it was granted, in milliseconds of the calendar; 0: unknown.
+    #[prost(uint64, tag = "5")]
+    pub granted_ms: u64,
+    /// Whether the hold is broken: its client has not released it yet.
+    #[prost(bool, tag = "6")]
+    pub broken: bool,
     /// Of a lease's own lock: the keys of the lease that wait for their locks, in order of creation.
-    #[prost(message, repeated, tag = "5")]
+    #[prost(message, repeated, tag = "7")]
     pub waiting: ::prost::alloc::vec::Vec<RecordedKey>,
 }
 /// A key of etcd's recipes, as recorded at other members.
@@ -864,6 +870,20 @@ pub struct StatusResponse {
     /// The time until a view that waits for leases or lost records begins.
     #[prost(uint64, optional, tag = "21")]
     pub begins_in_ms: ::core::option::Option<u64>,
+    /// The locks that a single node waits for after a crash: their clients have not reclaimed them.
+    #[prost(message, repeated, tag = "22")]
+    pub awaited: ::prost::alloc::vec::Vec<Awaited>,
+}
+/// A lock whose client held it when its node crashed, and has not reclaimed it yet.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Awaited {
+    #[prost(bytes = "vec", tag = "1")]
+    pub name: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint64, tag = "2")]
+    pub fencing_token: u64,
+    /// The time until its lease has expired.
+    #[prost(uint64, tag = "3")]
+    pub left_ms: u64,
 }
 /// A member as the reporting node sees it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -26,7 +26,7 @@ struct Driver {
     requests: Option<UnboundedSender<v1::SessionRequest>>,
     /// The socket to mark, and the mark, which exists while the lock is held.
     socket: Option<PathBuf>,
-    mark: Option<Mark>,
+    mark: Option<(i64, Mark)>,
 }
 
 pub(crate) async fn run(
@@ -132,16 +132,22 @@ impl Driver {
                     }
                 }
                 Effect::Report(event) => {
-                    if matches!(event, Event::ValidUntil(_)) && self.mark.is_none() {
-                        // The mark serves only if the node's data directory is lost, so an error
-                        // is ignored.
-                        let mark = |socket| Mark::new(socket, self.session.lease()).ok();
-                        self.mark = self.socket.as_deref().and_then(mark);
+                    if matches!(event, Event::ValidUntil(_)) {
+                        self.set_mark();
                     }
                     // Without a receiver the process is about to end.
                     let _ = self.report.send(event);
                 }
             }
+        }
+    }
+    /// Marks this process as a holder in its session. The mark serves only if the node's data
+    /// directory is lost, so an error is ignored.
+    fn set_mark(&mut self) {
+        let (session, lease) = (self.session.id(), self.session.lease());
+        if self.mark.as_ref().is_none_or(|(marked, _)| *marked != session) {
+            let mark = |socket| Some((session, Mark::new(socket, session, lease).ok()?));
+            self.mark = self.socket.as_deref().and_then(mark);
         }
     }
 }

@@ -342,12 +342,12 @@ fn a_release_without_a_reply_is_sent_to_the_next_node() {
 }
 
 #[test]
-fn a_release_ends_with_the_lease() {
+fn a_release_that_no_node_confirms_ends_with_the_lease_and_is_not_reported_as_done() {
     let (mut session, valid_until) = held(Moment::from_nanos(1));
     let at = valid_until.before(Duration::from_secs(1));
     session.release(at);
     assert_eq!(session.broken(at, "reset".to_owned()), Next::Reconnect);
     assert_eq!(session.wake_at(), valid_until);
     assert_eq!(session.tick(valid_until), Some(Next::Done));
-    assert!(matches!(events(&mut session)[..], [Event::Released]));
+    assert!(matches!(events(&mut session)[..], [Event::Unreachable(_)]));
 }

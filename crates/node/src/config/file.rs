@@ -440,6 +440,12 @@ lost_after = "3s"
         );
         let text = error("algorithm = \"maekawa\"", "algorithm = \"bakery-naive\"");
         assert!(text.starts_with("mutua.toml:13: bakery-naive is a negative control"), "{text}");
+        let text = error(
+            "algorithm = \"maekawa\"\nwith = { resolution = \"reject\" }",
+            "algorithm = \"raymond\"\nquorums = \"majority\"",
+        );
+        let right = "raymond uses no quorums: `quorums` applies to maekawa";
+        assert!(text.ends_with(right), "{text}");
         let text = error("lost_after = \"3s\"", "lost_after = \"soon\"");
         let right = "invalid duration `soon`: use 5, 0.5, 200ms, 30s, 5m or 1h";
         assert_eq!(text, format!("mutua.toml:19: {right}"));

@@ -158,11 +158,16 @@ impl Consensus {
         });
     }
 
+    /// The members that refuse this node, and why.
+    fn refusals(&self) -> Vec<String> {
+        lock(&self.callers).values().filter_map(|one| one.value.refusal()).collect()
+    }
+
     /// What the configuration of this node says and the cluster has decided otherwise.
     pub(crate) fn differences(&self) -> Vec<String> {
         let Some(identity) = self.identity().clone() else { return Vec::new() };
-        let Ok(directory) = self.directory() else { return Vec::new() };
-        let mut notes = Vec::new();
+        let mut notes = self.refusals();
+        let Ok(directory) = self.directory() else { return notes };
         if self.rules().is_ok_and(|(_, decided)| decided != self.rules) {
             notes.push(
                 "the lock rules of this node's configuration differ from the decided ones, which \

@@ -10,8 +10,8 @@ use crate::{
     Moment,
     lease_record::Record,
     leases::{
-        Effect, LeaseTable, Mode, Name, Opening, Outcome, RequestId, SessionId, Settings, WaitId,
-        WaitLimit,
+        Effect, Held, LeaseTable, Mode, Name, Opening, Outcome, RequestId, SessionId, Settings,
+        WaitId, WaitLimit,
     },
     proto::v1::{self, session_reply::Reply, session_request::Request},
 };
@@ -35,11 +35,35 @@ impl Harness {
         }
         self.incarnation += 1;
         let seed = u32::try_from(self.incarnation).expect("few incarnations");
-        let unclean = self.disk.quarantine(self.now);
-        self.disk = Record::of_quarantine(self.now, unclean);
-        self.note(format!("the node starts; leases of {unclean:?} may be held"));
+        // The file of holds may be lost or damaged: then the longest lease counts.
+        if self.dice.one_in(4) {
+            self.holds = None;
+        }
+        let (now, quarantined) = (self.now, self.quarantined);
+        let left = |held: &Held| held.until.since(now).min(held.opening.ttl);
+        let (unclean, holds) = match self.holds.take() {
+            None => (self.disk.quarantine(now), BTreeMap::new()),
+            Some(holds) => (Some(quarantined.since(now)).filter(|rest| !rest.is_zero()), holds),
+        };
+        let holds = holds.into_iter().map(|(name, held)| (name, left(&held), held));
+        let holds: Vec<_> = holds.filter(|(_, left, _)| !left.is_zero()).collect();
+        self.quarantined = unclean.map_or(Moment::ZERO, |rest| now.after(rest));
+        self.disk =
+            Record::of_quarantine(now, holds.iter().map(|(_, left, _)| *left).chain(unclean).max());
+        self.counts.restored += u64::from(!holds.is_empty());
+        self.counts.quarantines += u64::from(unclean.is_some());
+        self.note(format!("the node starts; leases of {unclean:?} may be held, and {holds:?}"));
+        let mut leases = LeaseTable::new(now, Settings::default(), unclean, seed);
+        // They have an end from now on.
+        let ends = holds.iter().map(|(name, left, held)| {
+            (Name::clone(name), Held { until: now.after(*left), ..held.clone() })
+        });
+        self.holds = Some(ends.collect());
+        for (name, left, held) in holds {
+            leases.restore(now, &name, held, left);
+        }
         self.node = Some(Node {
-            leases: LeaseTable::new(self.now, Settings::default(), unclean, seed),
+            leases,
             held: BTreeMap::new(),
             pending: VecDeque::new(),
             clients: BTreeMap::new(),
@@ -148,15 +172,16 @@ impl Harness {
         let attached = node.leases.attach(now, SessionId(open.session), opening);
         let (session, ttl) = attached.expect("a lease in the limits");
         let reclaims = open.reclaims.len() as u64;
-        let refused = open.reclaims.into_iter().filter(|v1::Reclaim { name, fencing_token }| {
-            !node.leases.reclaim(now, session, name, *fencing_token)
-        });
-        let opened = v1::Opened {
-            session: session.0,
-            ttl_ms: millis(ttl),
-            refused: refused.collect(),
-            ..Default::default()
-        };
+        let (reclaimed, mut refused): (Vec<_>, Vec<_>) =
+            open.reclaims.into_iter().partition(|v1::Reclaim { name, fencing_token }| {
+                node.leases.reclaim(now, session, name, *fencing_token)
+            });
+        self.settle();
+        let node = self.node.as_mut().expect("it receives");
+        let is_lost = |lock: &v1::Reclaim| !node.leases.verify(now, &lock.name, lock.fencing_token);
+        refused.extend(reclaimed.into_iter().filter(is_lost));
+        let (session_number, ttl_ms) = (session.0, millis(ttl));
+        let opened = v1::Opened { session: session_number, ttl_ms, refused, ..Default::default() };
         node.clients.entry(session).or_default().push(stream);
         node.sessions.insert(stream, session);
         self.counts.reclaims += reclaims;
@@ -237,7 +262,20 @@ impl Harness {
                 self.node.as_mut().expect("its effect").clients.remove(&session);
             }
             Effect::Record { longest } => self.disk = Record { longest, until: Moment::ZERO },
+            Effect::RecordHold { name, hold } => self.node_records(name, hold),
             Effect::Join | Effect::Changed { .. } => {}
+        }
+    }
+
+    /// A hold is recorded, unless the disk is full: then none counts.
+    fn node_records(&mut self, name: Name, hold: Option<Box<Held>>) {
+        if self.dice.one_in(500) {
+            self.holds = None;
+        }
+        let Some(holds) = &mut self.holds else { return };
+        match hold {
+            Some(held) => drop(holds.insert(name, *held)),
+            None => drop(holds.remove(&name)),
         }
     }
 

@@ -1,5 +1,5 @@
 //! Clients that outlive their node: grants that are recorded at other members, and holds that are
-//! taken over from a lost node.
+//! taken over from a lost node, or from the last process of a single node.
 //!
 //! Where holds are recorded, a grant of the node goes to a waiter in two steps: the hold is
 //! recorded in the name of the waiter's session, and then the waiter is informed. A waiter that
@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use super::{
-    Effect, LeaseTable, Name, Opening, Outcome, RequestId, SessionId, Timer, WaitId,
+    Effect, Held, LeaseTable, Mode, Name, Opening, Outcome, RequestId, SessionId, Timer, WaitId,
     sessions::Session,
 };
 use crate::Moment;
@@ -111,9 +111,45 @@ impl LeaseTable {
         opening: Opening,
         name: &Name,
         token: u64,
+        since: Moment,
     ) -> RequestId {
         let id = SessionId(opening.id);
         let valid_until = now.after(self.lasts(opening.ttl));
+        self.take_over(id, opening, valid_until);
+        let request = RequestId(self.number());
+        self.requests.insert(request, Name::clone(name));
+        self.record(id);
+        self.hold(since, id, name, request, token);
+        self.hold_until_named(id, name, valid_until);
+        self.changed(name);
+        request
+    }
+
+    /// After a crash of this single node: a client held this lock, and may still hold it for so
+    /// long. The node is asked to hold it.
+    pub(crate) fn restore(&mut self, now: Moment, name: &Name, held: Held, left: Duration) {
+        let Held { fencing_token, opening, since, broken, .. } = held;
+        let (id, valid_until) = (SessionId(opening.id), now.after(left));
+        self.recorded = self.recorded.max(opening.ttl);
+        self.record_ends = true;
+        self.take_over(id, opening, valid_until);
+        self.sessions.get_mut(&id).expect("just added").record_ends = true;
+        let request = self.new_request(name, Mode::Reclaim(fencing_token));
+        self.hold(since, id, name, request, fencing_token);
+        self.hold_until_named(id, name, valid_until);
+        let lock = self.locks.get_mut(name).expect("it is held");
+        let holder = lock.holder.as_mut().expect("just set");
+        holder.restored = Some(valid_until);
+        holder.broken = broken.then_some(valid_until);
+        if broken {
+            self.timers.insert((valid_until, Timer::Broken(Name::clone(name))));
+            self.record_hold(name);
+        }
+        self.changed(name);
+    }
+
+    /// The session of a client whose hold is taken over.
+    fn take_over(&mut self, id: SessionId, opening: Opening, valid_until: Moment) {
         let session = self.sessions.entry(id).or_insert_with(|| Session {
             client: opening.client,
             ttl: opening.ttl,
@@ -122,13 +158,14 @@ impl LeaseTable {
             lease: opening.lease,
             waits: Vec::new(),
             held: Vec::new(),
+            record_ends: false,
         });
         session.valid_until = session.valid_until.max(valid_until);
         self.timers.insert((session.valid_until, Timer::Lease(id)));
-        let request = RequestId(self.number());
-        self.requests.insert(request, Name::clone(name));
-        self.record(id);
-        self.hold(now, id, name, request, token);
+    }
+
+    /// A hold that was taken over ends then, unless its client names it.
+    fn hold_until_named(&mut self, id: SessionId, name: &Name, valid_until: Moment) {
         let unnamed = match self.is_lease(id) {
             // Its clients name no token, and one of them may have been informed.
             true => Moment::NEVER,
@@ -139,8 +176,6 @@ impl LeaseTable {
         };
         let lock = self.locks.get_mut(name).expect("it is held");
         lock.holder.as_mut().expect("just set").unnamed = Some(unnamed);
-        self.changed(name);
-        request
     }
 
     /// The client of a hold that was taken over names its fencing token: it was informed.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Name, RequestId, SessionId, WaitId};
+use super::{Name, Opening, RequestId, SessionId, WaitId};
+use crate::Moment;
 
 /// Something for the driver of a lease table to do.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -65,6 +66,14 @@ pub(crate) enum Effect {
         /// The longest lease; zero: no lock is held.
         longest: Duration,
     },
+    /// Record, before any later effect, who holds this lock: after a crash the next incarnation
+    /// waits for the client. Only where no other member records it.
+    RecordHold {
+        /// The lock's name.
+        name: Name,
+        /// The hold; `None`: it is over.
+        hold: Option<Box<Held>>,
+    },
     /// No lock can be reclaimed any more: the node may take part in views.
     Join,
     /// The holder or the waiters of a lock have changed.
@@ -72,6 +81,20 @@ pub(crate) enum Effect {
         /// The lock's name.
         name: Name,
     },
+}
+
+/// A hold that the next incarnation of the node is to know.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Held {
+    pub(crate) fencing_token: u64,
+    /// The session of its client.
+    pub(crate) opening: Opening,
+    /// When it was granted.
+    pub(crate) since: Moment,
+    /// When it ends, if nothing prolongs it any more; else `Moment::NEVER`.
+    pub(crate) until: Moment,
+    /// Whether it is broken.
+    pub(crate) broken: bool,
 }
 
 /// The mode of a request to the node.

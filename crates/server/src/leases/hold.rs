@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{Effect, LeaseTable, Mode, Name, Outcome, RequestId, SessionId, Timer, WaitId};
+use super::{Effect, Held, LeaseTable, Mode, Name, Outcome, RequestId, SessionId, Timer, WaitId};
 use crate::Moment;
 
 /// The fencing tokens that can be reclaimed. The numbers above leave room, so that whatever is
@@ -16,9 +16,12 @@ pub(super) struct Hold {
     pub(super) since: Moment,
     pub(super) request: RequestId,
     /// Of a broken grant: when its holder's lease has expired for certain.
-    broken: Option<Moment>,
+    pub(super) broken: Option<Moment>,
     /// Of a hold that was taken over, until its client names the fencing token: when it ends.
     pub(super) unnamed: Option<Moment>,
+    /// Of a hold that was restored after a crash: until then its client can take it up in another
+    /// session. It may not know the one that it reclaimed the lock with.
+    pub(super) restored: Option<Moment>,
 }
 
 impl Hold {
@@ -69,7 +72,32 @@ impl LeaseTable {
             request,
             broken: None,
             unnamed: None,
+            restored: None,
         });
+        self.record_hold(name);
+    }
+
+    /// Records who holds a lock, unless other members do.
+    pub(crate) fn record_hold(&mut self, name: &Name) {
+        if self.settings.recorded {
+            return;
+        }
+        let holder = self.locks.get(name).and_then(|lock| lock.holder.as_ref());
+        let hold = holder.and_then(|holder| {
+            let session = self.sessions.get(&holder.session)?;
+            let until = match session.record_ends {
+                true => session.valid_until,
+                false => Moment::NEVER,
+            };
+            Some(Box::new(Held {
+                fencing_token: holder.fencing_token,
+                opening: self.opening_of(holder.session)?,
+                since: holder.since,
+                until: holder.broken.unwrap_or(Moment::NEVER).min(until),
+                broken: !holder.is_valid(),
+            }))
+        });
+        self.effects.push(Effect::RecordHold { name: Name::clone(name), hold });
     }
 
     /// Records the lease of a holder, which must survive a crash.
@@ -110,6 +138,10 @@ impl LeaseTable {
             }
             return holds;
         }
+        if holder.is_some_and(|holder| self.may_pass_on(now, holder, id, token)) {
+            self.pass_on(now, name, id);
+            return true;
+        }
         let older = holder.map_or(0, |holder| holder.fencing_token);
         if self.settings.recorded {
             // The member that serves the client has the hold.
@@ -131,10 +163,44 @@ impl LeaseTable {
         true
     }
 
+    /// Whether a restored hold is that of the client of this session, as far as the node knows.
+    fn may_pass_on(&self, now: Moment, holder: &Hold, id: SessionId, token: u64) -> bool {
+        let is_open = holder.restored.is_some_and(|end| now < end) && holder.is_valid();
+        let identity = |id| self.client_of(id).map_or("", |client| client.identity.as_str());
+        let kind = |id| identity(id).split(':').next();
+        // A client that connects another way is known by another identity.
+        let is_client =
+            identity(holder.session) == identity(id) || kind(holder.session) != kind(id);
+        is_open && is_client && holder.fencing_token == token && !self.is_lease(holder.session)
+    }
+
+    /// The client of a restored hold has another session now.
+    fn pass_on(&mut self, now: Moment, name: &[u8], id: SessionId) {
+        let Some((name, _)) = self.locks.get_key_value(name) else { return };
+        let name = Name::clone(name);
+        let holder = self.locks.get_mut(&name).and_then(|lock| lock.holder.as_mut());
+        let Some(holder) = holder else { return };
+        let former = std::mem::replace(&mut holder.session, id);
+        let fencing_token = holder.fencing_token;
+        if let Some(session) = self.sessions.get_mut(&former) {
+            session.held.retain(|held| *held != name);
+        }
+        let reason = "its client has taken the lock up in another session".to_owned();
+        let lost =
+            Effect::Lost { session: former, name: Name::clone(&name), fencing_token, reason };
+        self.effects.push(lost);
+        self.sessions.get_mut(&id).expect("it is live").held.push(Name::clone(&name));
+        self.named(now, &name);
+        self.record(id);
+        self.record_hold(&name);
+        self.changed(&name);
+    }
+
     /// The node has refused a reclaim; `refused` has removed the holder.
     pub(super) fn reclaim_refused(&mut self, name: &Name, hold: &Hold) {
         let &Hold { session, fencing_token, .. } = hold;
         self.released = true;
+        self.record_hold(name);
         if let Some(session) = self.sessions.get_mut(&session) {
             session.held.retain(|held| held != name);
         }
@@ -164,6 +230,7 @@ impl LeaseTable {
         if let Some(hold) = lock.holder.take() {
             self.drop_request(hold.request);
             self.released = true;
+            self.record_hold(name);
         }
         self.request_for_next(now, name);
         self.changed(name);
@@ -204,6 +271,7 @@ impl LeaseTable {
         self.timers.insert((until, Timer::Broken(Name::clone(&name))));
         let lost = Effect::Lost { session, name: Name::clone(&name), fencing_token, reason };
         self.effects.push(lost);
+        self.record_hold(&name);
         self.changed(&name);
         Some(until.since(now))
     }

@@ -66,6 +66,17 @@ impl LeaseTable {
         holders.filter(|holder| holder.unnamed.is_some()).count()
     }
 
+    /// The locks that were held when this single node crashed, and that their clients have not
+    /// reclaimed yet, with their fencing tokens and the times until their leases have expired.
+    pub(crate) fn awaited(&self, now: Moment) -> Vec<(Name, u64, Duration)> {
+        let restored = self.locks.iter().filter_map(|(name, lock)| {
+            let holder = lock.holder.as_ref().filter(|holder| holder.unnamed.is_some())?;
+            let end = holder.restored.filter(|_| !is_reserved(name))?;
+            Some((Name::clone(name), holder.fencing_token, end.since(now)))
+        });
+        restored.filter(|(.., left)| !left.is_zero()).collect()
+    }
+
     /// The number of leases' own locks that are held, which are no client's.
     pub(crate) fn hidden(&self) -> usize {
         let held = self.locks.iter().filter(|(_, lock)| lock.holder.is_some());

@@ -14,10 +14,13 @@ pub(super) struct Session {
     pub(super) lease: bool,
     pub(super) waits: Vec<WaitId>,
     pub(super) held: Vec<Name>,
+    /// Whether its holds are recorded with their end: it was restored after a crash, and its client
+    /// has not renewed it.
+    pub(super) record_ends: bool,
 }
 
 /// A request for a session.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Opening {
     /// The requested number; 0: any.
     pub(crate) id: i64,
@@ -75,6 +78,7 @@ impl LeaseTable {
             lease: opening.lease,
             waits: Vec::new(),
             held: Vec::new(),
+            record_ends: false,
         };
         self.timers.insert((session.valid_until, Timer::Lease(id)));
         self.sessions.insert(id, session);
@@ -104,7 +108,14 @@ impl LeaseTable {
     pub(crate) fn renew(&mut self, now: Moment, id: SessionId) -> Option<Duration> {
         let ttl = self.sessions.get(&id).filter(|session| now < session.valid_until)?.ttl;
         let valid_until = now.after(self.lasts(ttl));
-        self.sessions.get_mut(&id)?.valid_until = valid_until;
+        let session = self.sessions.get_mut(&id)?;
+        session.valid_until = valid_until;
+        if std::mem::take(&mut session.record_ends) {
+            self.record(id);
+            for name in self.sessions[&id].held.clone() {
+                self.record_hold(&name);
+            }
+        }
         Some(ttl)
     }
 

@@ -1,6 +1,8 @@
 //! The rules of sessions and leases, on a simulated clock.
 
 mod custody;
+mod requests;
+mod restored;
 
 use std::{collections::BTreeMap, time::Duration};
 

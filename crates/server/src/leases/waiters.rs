@@ -100,10 +100,20 @@ impl LeaseTable {
         self.locks.get(name)?.holder.as_ref().map(|holder| holder.request)
     }
 
-    /// The number of waiters ahead in the queue.
+    /// When the holder of a lock was granted it.
+    pub(crate) fn held_since(&self, name: &[u8]) -> Option<Moment> {
+        self.locks.get(name)?.holder.as_ref().map(|holder| holder.since)
+    }
+
+    /// The number of waiters ahead in the queue. Requests of the same session do not count: its
+    /// client has sent one again, on another stream.
     pub(crate) fn position(&self, wait: WaitId) -> Option<usize> {
-        let lock = self.locks.get(&self.waits.get(&wait)?.name)?;
-        lock.queue.iter().position(|&other| other == wait)
+        let Wait { session, name, .. } = self.waits.get(&wait)?;
+        let queue = &self.locks.get(name)?.queue;
+        let at = queue.iter().position(|&other| other == wait)?;
+        let is_other =
+            |other: &&WaitId| self.waits.get(other).is_some_and(|wait| wait.session != *session);
+        Some(queue.iter().take(at).filter(is_other).count())
     }
 
     /// The node granted a request.

@@ -75,7 +75,9 @@ impl Service {
         }
         if let Some(request) = core.leases.request_of(name).filter(|_| !self.is_alone()) {
             // Not waited for: the client of a lost node proclaims its value again.
-            core.record_hold(request, session);
+            core.record_hold(now, request, session);
+        } else {
+            core.leases.record_hold(name);
         }
         core.notify_watchers(name);
         true

@@ -13,7 +13,7 @@ use tonic::Status;
 use super::{Entry, State, queue_of, shape::Condition};
 use crate::{
     Core, Moment, Service, Waiter,
-    hosting::recorded,
+    hosting::{granted_ms, recorded},
     lease_locks,
     leases::{Name, RequestId, SessionId, WaitLimit},
     node_requests::NodeRequest,
@@ -100,7 +100,7 @@ impl Service {
         let recording = match (state, request) {
             (State::Held(_), Some(request)) => {
                 core.recipes.propose(key, value.to_vec(), revision);
-                core.record_hold(request, lease);
+                core.record_hold(now, request, lease);
                 return Some(Put::Recording(revision, core.await_record(request)?));
             }
             (State::Waiting(_), _) => {
@@ -109,6 +109,7 @@ impl Service {
             }
             (State::Held(_), None) => {
                 core.recipes.put(key, value.to_vec(), revision);
+                core.leases.record_hold(&name);
                 None
             }
         };
@@ -166,7 +167,8 @@ impl Core {
         let waiting = self.recipes.waiting_of(lease);
         if self.recipes.listed(lease) != waiting {
             let opening = self.leases.opening_of(lease)?;
-            let value = recorded(&opening, None, waiting.clone()).value;
+            // The lock of a lease is not shown, so that the time of its grant is of no use.
+            let value = recorded(&opening, None, waiting.clone(), 0).value;
             self.change_record(request, value);
             self.recipes.list(lease, waiting);
         }
@@ -174,11 +176,12 @@ impl Core {
     }
 
     /// Records the key of a hold with its present value, or the one that is proposed.
-    pub(super) fn record_hold(&mut self, request: RequestId, session: SessionId) {
-        let name = self.leases.name_of_request(request);
-        let key = name.and_then(|name| self.recipes.recorded(&name, session));
+    pub(super) fn record_hold(&mut self, now: Moment, request: RequestId, session: SessionId) {
+        let Some(name) = self.leases.name_of_request(request) else { return };
+        let key = self.recipes.recorded(&name, session);
+        let granted = self.leases.held_since(&name).map_or(0, |since| granted_ms(now, since));
         if let Some(opening) = self.leases.opening_of(session) {
-            self.change_record(request, recorded(&opening, key, Vec::new()).value);
+            self.change_record(request, recorded(&opening, key, Vec::new(), granted).value);
         }
     }
 

@@ -139,7 +139,7 @@ impl Service {
         }
         let queue = queue_of(key, lease);
         let name = queue.unwrap_or_else(|| bare_name(key));
-        crate::lease_locks::check_name(name).map_err(Status::invalid_argument)?;
+        crate::leases::check_name(name).map_err(Status::invalid_argument)?;
         let limit = if queue.is_some() { WaitLimit::Never } else { WaitLimit::Try };
         let name = Name::from(name);
         let (caller, outcome) = oneshot::channel();

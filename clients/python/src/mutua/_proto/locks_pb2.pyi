@@ -635,18 +635,22 @@ class RecipeReply(_message.Message):
     def __init__(self, done: bool = ..., response: _Optional[bytes] = ..., code: _Optional[int] = ..., error: _Optional[str] = ..., keeps: bool = ...) -> None: ...
 
 class Recorded(_message.Message):
-    __slots__ = ("client", "supervised", "lease", "key", "waiting")
+    __slots__ = ("client", "supervised", "lease", "key", "granted_ms", "broken", "waiting")
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     SUPERVISED_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
+    GRANTED_MS_FIELD_NUMBER: _ClassVar[int]
+    BROKEN_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     client: Client
     supervised: bool
     lease: bool
     key: RecordedKey
+    granted_ms: int
+    broken: bool
     waiting: _containers.RepeatedCompositeFieldContainer[RecordedKey]
-    def __init__(self, client: _Optional[_Union[Client, _Mapping]] = ..., supervised: bool = ..., lease: bool = ..., key: _Optional[_Union[RecordedKey, _Mapping]] = ..., waiting: _Optional[_Iterable[_Union[RecordedKey, _Mapping]]] = ...) -> None: ...
+    def __init__(self, client: _Optional[_Union[Client, _Mapping]] = ..., supervised: bool = ..., lease: bool = ..., key: _Optional[_Union[RecordedKey, _Mapping]] = ..., granted_ms: _Optional[int] = ..., broken: bool = ..., waiting: _Optional[_Iterable[_Union[RecordedKey, _Mapping]]] = ...) -> None: ...
 
 class RecordedKey(_message.Message):
     __slots__ = ("key", "value", "create_revision", "mod_revision")
@@ -683,7 +687,7 @@ class StatusRequest(_message.Message):
     def __init__(self, members: bool = ...) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("cluster", "node", "pid", "epoch", "suspended", "members", "locks", "held", "waiting", "entries", "messages", "lazy", "view", "lease_left_ms", "leader", "records", "notes", "level", "rules", "custodies", "begins_in_ms")
+    __slots__ = ("cluster", "node", "pid", "epoch", "suspended", "members", "locks", "held", "waiting", "entries", "messages", "lazy", "view", "lease_left_ms", "leader", "records", "notes", "level", "rules", "custodies", "begins_in_ms", "awaited")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -705,6 +709,7 @@ class StatusResponse(_message.Message):
     RULES_FIELD_NUMBER: _ClassVar[int]
     CUSTODIES_FIELD_NUMBER: _ClassVar[int]
     BEGINS_IN_MS_FIELD_NUMBER: _ClassVar[int]
+    AWAITED_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     node: str
     pid: int
@@ -726,7 +731,18 @@ class StatusResponse(_message.Message):
     rules: int
     custodies: int
     begins_in_ms: int
-    def __init__(self, cluster: _Optional[str] = ..., node: _Optional[str] = ..., pid: _Optional[int] = ..., epoch: _Optional[int] = ..., suspended: _Optional[str] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., locks: _Optional[int] = ..., held: _Optional[int] = ..., waiting: _Optional[int] = ..., entries: _Optional[int] = ..., messages: _Optional[int] = ..., lazy: _Optional[int] = ..., view: _Optional[int] = ..., lease_left_ms: _Optional[int] = ..., leader: _Optional[str] = ..., records: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ..., level: _Optional[int] = ..., rules: _Optional[int] = ..., custodies: _Optional[int] = ..., begins_in_ms: _Optional[int] = ...) -> None: ...
+    awaited: _containers.RepeatedCompositeFieldContainer[Awaited]
+    def __init__(self, cluster: _Optional[str] = ..., node: _Optional[str] = ..., pid: _Optional[int] = ..., epoch: _Optional[int] = ..., suspended: _Optional[str] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., locks: _Optional[int] = ..., held: _Optional[int] = ..., waiting: _Optional[int] = ..., entries: _Optional[int] = ..., messages: _Optional[int] = ..., lazy: _Optional[int] = ..., view: _Optional[int] = ..., lease_left_ms: _Optional[int] = ..., leader: _Optional[str] = ..., records: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ..., level: _Optional[int] = ..., rules: _Optional[int] = ..., custodies: _Optional[int] = ..., begins_in_ms: _Optional[int] = ..., awaited: _Optional[_Iterable[_Union[Awaited, _Mapping]]] = ...) -> None: ...
+
+class Awaited(_message.Message):
+    __slots__ = ("name", "fencing_token", "left_ms")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LEFT_MS_FIELD_NUMBER: _ClassVar[int]
+    name: bytes
+    fencing_token: int
+    left_ms: int
+    def __init__(self, name: _Optional[bytes] = ..., fencing_token: _Optional[int] = ..., left_ms: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("name", "up", "for_ms", "backlog", "in_view", "votes", "reaches", "id", "incarnation", "address", "role", "becomes", "keeps", "report")

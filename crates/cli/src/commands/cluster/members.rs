@@ -263,11 +263,22 @@ fn init(config: &Config, above: Option<u64>) -> Result<()> {
 async fn join(joining: &Joining, replaces: bool) -> Result<()> {
     let config = joining.host.config()?;
     let Joining { token, at, role, .. } = joining;
+    if let Some(at) = at {
+        check_address(at)?;
+    }
     let role = role.map(Role::from);
     let join = Join { token: token.clone(), at: at.clone(), role, replaces };
     let id = mutua_node::join(&config, join).await.map_err(of_preparing)?;
     println!("{} is member {id} of cluster {}: start its node", config.node, config.cluster);
     Ok(())
+}
+
+fn check_address(at: &str) -> Result<()> {
+    let parts = at.rsplit_once(':');
+    match parts.filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
+        Some(_) => Ok(()),
+        None => Err(usage(format!("invalid address `{at}`: use HOST:PORT"))),
+    }
 }
 
 fn recover(config: &Config, others_are_lost: bool, longest: Option<&str>) -> Result<()> {
@@ -326,6 +337,12 @@ async fn members(node: &Which, json: bool) -> Result<ExitCode> {
 /// The members as a table.
 fn text(status: &NodeStatus) -> String {
     let mut text = format!("cluster {}", status.cluster);
+    if status.members.iter().all(|member| member.id == 0) {
+        text += match status.members.len() {
+            1 => ", a single node",
+            _ => ", not founded yet: the members are those of the configuration",
+        };
+    }
     if let (Some(view), Some(left)) = (status.view, status.lease_left_ms) {
         let left = Duration::from_millis(left).as_secs_f64();
         let leader = status.leader.as_deref().unwrap_or("unknown");
@@ -361,6 +378,9 @@ fn text(status: &NodeStatus) -> String {
         let (view, left) = (status.view.unwrap_or_default(), left as f64 / 1000.0);
         let _ = writeln!(text, "view {view} begins in {left:.1} s at the latest");
     }
+    if let Some(why) = &status.suspended {
+        let _ = writeln!(text, "grants are suspended: {why}");
+    }
     for note in &status.notes {
         let _ = writeln!(text, "note: {note}");
     }
@@ -371,9 +391,10 @@ fn state(member: &MemberStatus) -> String {
     match (&member.becomes, member.up, member.in_view, member.role.as_str()) {
         (_, false, ..) => "down".to_owned(),
         (Some(role), ..) => format!("to {role}"),
-        (None, true, true, _) => "in view".to_owned(),
+        // A node that is in no view has no incarnation there.
+        (None, true, true, _) if member.incarnation != 0 => "in view".to_owned(),
         (None, true, false, "witness") => "votes".to_owned(),
-        (None, true, false, _) => "up".to_owned(),
+        (None, true, ..) => "up".to_owned(),
     }
 }
 

@@ -106,6 +106,7 @@ pub(crate) struct HoldOptions {
     only_try: bool,
     /// Wait at most this long: 5, 0.5, 200ms, 30s, 5m; 0 does not wait.
     #[arg(short, long, visible_alias = "timeout", value_name = "TIME", value_parser = time)]
+    #[arg(allow_negative_numbers = true)]
     wait: Option<Duration>,
     /// Exit code if the lock is not acquired, or the candidate not elected.
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::CONFLICT)]
@@ -113,10 +114,11 @@ pub(crate) struct HoldOptions {
     conflict_exit_code: u8,
     /// Lease: the lock, or the leadership, expires this long after the last renewal.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
+    #[arg(allow_negative_numbers = true)]
     ttl: Duration,
     /// Time from the first signal to SIGKILL when it is lost [default: a quarter of the TTL,
     /// at most 3s].
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
     grace: Option<Duration>,
     /// Action when it is lost: term, kill, signal=NAME, exec=COMMAND or ignore. All but
     /// ignore end with SIGKILL.
@@ -207,7 +209,8 @@ impl Plan {
         let ttl = options.ttl;
         if !(MIN_TTL..=MAX_TTL).contains(&ttl) {
             return Err(usage(format!(
-                "--ttl must be at least {MIN_TTL:?} and at most {MAX_TTL:?}"
+                "--ttl must be at least {MIN_TTL:?}; a node grants at most its longest_lease, 10 \
+                 minutes unless it is configured otherwise"
             )));
         }
         let grace = options.grace.unwrap_or((ttl / 4).min(Duration::from_secs(3)));
@@ -275,7 +278,8 @@ fn name_and_command(arguments: &Arguments) -> Result<(String, Vec<OsString>)> {
     Ok((name, vec![shell.unwrap_or_else(|| "sh".into()), "-c".into(), text.clone()]))
 }
 
-fn check_name(name: &str) -> Result<()> {
+/// Checks a lock's name.
+pub(crate) fn check_name(name: &str) -> Result<()> {
     match name.len() {
         // Most likely an unset variable of a script: all such scripts would wait for each other.
         0 => Err(usage("the lock's name is empty")),

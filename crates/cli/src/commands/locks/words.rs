@@ -83,6 +83,11 @@ fn finish(mut lines: Vec<String>, lock: &v1::Lock) -> String {
 /// What is known of a hold whose client has lost its node.
 fn custody(holder: &v1::Entry) -> String {
     let (node, left) = (plain(&holder.node), ago(holder.lease_left_ms));
+    if node.is_empty() {
+        return format!(
+            "  the node crashed meanwhile: free in {left} unless the client renews its lease"
+        );
+    }
     format!(
         "  {node} is its custodian: the client's node was lost; free in {left} unless the client \
          renews its lease"

@@ -111,7 +111,28 @@ fn head(script: &Script, played: &Played) -> String {
             text += &wrapped(&format!("{label}: {words}"), "");
         }
     }
+    text += &key(script, played);
     text + "\n"
+}
+
+/// The properties as the texts number them.
+const PROPERTIES: &[(&str, &str)] = &[
+    ("EM1", "mutual exclusion"),
+    ("EM2", "liveness: every request is granted"),
+    ("EM3", "ordering: requests are granted in the order of happens-before"),
+];
+
+/// What the short names stand for that the script uses.
+fn key(script: &Script, played: &Played) -> String {
+    let comments = played.moments.iter().filter(|moment| moment.outcome == Outcome::Comment);
+    let texts = [&script.source, &script.shows].into_iter();
+    let texts: Vec<_> = texts.chain(comments.map(|moment| &moment.text)).collect();
+    let is_used = |short: &str| {
+        let mut words = texts.iter().flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
+        words.any(|word| word == short)
+    };
+    let used = SOURCES.iter().chain(PROPERTIES).filter(|(short, _)| is_used(short));
+    used.map(|(short, meaning)| format!("{short}: {meaning}\n")).collect()
 }
 
 fn expectation(line: &str) -> &str {

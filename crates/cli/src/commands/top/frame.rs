@@ -83,6 +83,27 @@ impl View {
         HEAD + self.members_height() + rows + self.queue_height() + 1
     }
 
+    /// The width of a frame that shows all names and holders, up to what anybody reads.
+    pub(super) fn full_width(&self) -> u16 {
+        const MOST: usize = 1000;
+        let longest = |texts: &mut dyn Iterator<Item = String>| {
+            texts.map(|text| text.chars().count()).max().unwrap_or_default()
+        };
+        let Sample { locks, status, .. } = &self.sample;
+        let names = &mut locks.iter().map(|lock| plain(&String::from_utf8_lossy(&lock.name)));
+        let (names, holders) = (longest(names), longest(&mut locks.iter().map(holder)));
+        let members = longest(&mut status.members.iter().map(|member| plain(&member.name)));
+        let heads = longest(&mut self.head().iter().map(Line::to_string));
+        let queue = self.sample.locks.get(self.position()).into_iter();
+        let queue = longest(&mut queue.flat_map(|lock| &lock.waiting).map(waiter));
+        // As the tables share what their other columns leave: two parts and three.
+        let shared = |two: usize, three: usize| (two * 5).div_ceil(2).max((three * 5).div_ceil(3));
+        let locks = 7 + 11 + 8 + 4 + shared(names, holders);
+        let members = 11 + 6 + 8 + 4 + shared(members, 24);
+        let width = [locks, members, heads, queue].into_iter().max().unwrap_or_default();
+        u16::try_from(width.min(MOST)).unwrap_or(u16::MAX)
+    }
+
     fn members_height(&self) -> u16 {
         let members = self.sample.status.members.len();
         if members < 2 { 0 } else { 2 + members.min(MEMBERS) as u16 }
@@ -158,7 +179,7 @@ impl View {
                 (false, false) => format!("not connected for {}", ago(member.for_ms)),
             };
             let role = if member.votes { "votes" } else { "" };
-            let in_view = if member.in_view { "in view" } else { "" };
+            let in_view = if member.in_view { "in view" } else { "not in view" };
             let cells = [
                 plain(&member.name),
                 state,
@@ -173,7 +194,7 @@ impl View {
         let widths = [
             Constraint::Fill(2),
             Constraint::Fill(3),
-            Constraint::Length(8),
+            Constraint::Length(11),
             Constraint::Length(6),
             Constraint::Length(8),
         ];
@@ -223,9 +244,7 @@ impl View {
             format!("WAITING FOR {name}, IN ORDER OF ARRIVAL AT EACH NODE"),
             Style::new().add_modifier(Modifier::BOLD),
         )];
-        lines.extend(lock.waiting.iter().take(QUEUE).map(|waiter| {
-            Line::raw(format!("{} for {}", holder_text(waiter), ago(waiter.for_ms)))
-        }));
+        lines.extend(lock.waiting.iter().take(QUEUE).map(|one| Line::raw(waiter(one))));
         frame.render_widget(Paragraph::new(lines), below(area));
     }
 
@@ -235,6 +254,14 @@ impl View {
             names => format!("q quit, arrows select; no answer of {}", plain(&names.join(", "))),
         }
     }
+}
+
+fn waiter(entry: &v1::Entry) -> String {
+    format!("{} for {}", holder_text(entry), ago(entry.for_ms))
+}
+
+fn holder(lock: &v1::Lock) -> String {
+    lock.holder.as_ref().map(holder_text).unwrap_or_default()
 }
 
 fn header(names: [&'static str; 5]) -> Row<'static> {

@@ -16,7 +16,7 @@ fn custodian(lease: bool) -> Scene {
     scene.leases = LeaseTable::new(scene.now, settings, None, 7);
     let opening = Opening { id: SESSION.0, ttl: TTL, lease, ..Opening::default() };
     let name = Name::from(&b"x"[..]);
-    let request = scene.leases.custody(scene.now, opening, &name, TOKEN);
+    let request = scene.leases.custody(scene.now, opening, &name, TOKEN, scene.now);
     scene.held.insert(b"x".to_vec(), request);
     scene.settle();
     scene

@@ -12,7 +12,10 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use rustix::io::Errno;
+use rustix::{
+    io::Errno,
+    process::{self, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open},
+};
 
 /// The processes that have a description that is locked with flock.
 ///
@@ -45,9 +48,13 @@ impl Holders {
         for pid in self.processes() {
             let path = format!("/proc/{pid}/fd/2");
             let Ok(data) = fs::metadata(&path) else { continue };
-            if written.insert((data.dev(), data.ino()))
-                && let Ok(mut stderr) = open_without_waiting(&path)
-            {
+            if !written.insert((data.dev(), data.ino())) {
+                continue;
+            }
+            // In a file the text must have the caller's place: what the caller writes later would
+            // otherwise overwrite what was appended. Writing to a file does not block.
+            let shared = if data.is_file() { descriptor(pid, 2) } else { None };
+            if let Some(mut stderr) = shared.or_else(|| open_without_waiting(&path).ok()) {
                 let _ = stderr.write_all(text.as_bytes());
             }
         }
@@ -65,6 +72,13 @@ impl Holders {
         all.filter_map(|entry| fs::read_to_string(entry.path()).ok())
             .any(|text| text.lines().filter_map(locked).any(|file| file == self.file))
     }
+}
+
+/// A descriptor of another process, with the place in the file that both share; none if the system
+/// does not allow it.
+fn descriptor(pid: i32, number: i32) -> Option<File> {
+    let process = pidfd_open(process::Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+    pidfd_getfd(process, number, PidfdGetfdFlags::empty()).ok().map(File::from)
 }
 
 /// Opening a pipe without a reader, or writing to a full one, must not block.
