@@ -181,3 +181,15 @@ fn a_crash_after_the_end_of_the_run_is_reported_as_missing() {
     assert!(found.contains("crashes      0 of 1: the run ended after"), "{found}");
     assert!(found.contains("repairs      none: no crash was reported"), "{found}");
 }
+
+#[test]
+fn no_label_begins_left_of_a_picture() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("x.svg");
+    let partition = "--detector timeout:8ms --partition 20ms..300ms:0,1";
+    let run = "simulate suzuki-kasami --nodes 5 --load saturated --entries 300";
+    mutua(&format!("{run} {partition} --diagram {}", file.display()));
+    let svg = fs::read_to_string(&file).expect("a picture");
+    let marks: Vec<_> = svg.lines().filter(|line| line.contains("class=\"mark\"")).collect();
+    assert!(marks.len() > 5 && marks.iter().all(|mark| !mark.contains(" x=\"-")), "{marks:#?}");
+}

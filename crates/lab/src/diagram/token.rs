@@ -48,12 +48,9 @@ impl Tokens {
                 self.loses(who, at);
             }
         }
-        match event.state.get(TOKEN) {
-            Some(has) => {
-                self.shown.insert(who);
-                if has == "true" { self.gets(who, at) } else { self.loses(who, at) }
-            }
-            None => {}
+        if let Some(has) = event.state.get(TOKEN) {
+            self.shown.insert(who);
+            if has == "true" { self.gets(who, at) } else { self.loses(who, at) }
         }
         match &event.what {
             What::Receive { message, .. } if message.kind == TOKEN => {
@@ -69,10 +66,10 @@ impl Tokens {
             }
             What::Send { message, .. } if message.kind == VIEW => self.view(header, event, message),
             // A ring that closes over a gap passes a token again, which has been passed before.
-            What::Send { message, .. } if message.kind == TOKEN => {
-                if message.fields.get("again").is_none() {
-                    self.hands_on(who, at);
-                }
+            What::Send { message, .. }
+                if message.kind == TOKEN && message.fields.get("again").is_none() =>
+            {
+                self.hands_on(who, at);
             }
             What::Crash => self.loses(who, at),
             _ => {}
