@@ -121,13 +121,17 @@ impl Open {
                 receivers.entry(place).or_default().push(to);
             }
         }
+        let conditions: BTreeSet<_> = self.conditions.into_values().collect();
         let mut places = self.starts;
-        places.extend(self.conditions.into_values());
+        places.extend(&conditions);
         places.extend(receivers.keys());
         let event = |place: usize| {
             let mut event = all[place].clone();
-            if let What::Multicast { to, .. } = &mut event.what {
-                *to = receivers.remove(&place).unwrap_or_default();
+            match &mut event.what {
+                What::Multicast { to, .. } => *to = receivers.remove(&place).unwrap_or_default(),
+                // Its client has left the critical section since.
+                What::Start { in_cs } if !conditions.contains(&place) => *in_cs = false,
+                _ => {}
             }
             event
         };
