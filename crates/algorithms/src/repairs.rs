@@ -15,4 +15,4 @@ pub use elector::{ElectionName, ElectorMessage};
 pub use generic::Generic;
 pub use message::{Hop, Purpose, RepairMessage, Report, View};
 pub use outbox::{Effect, Outbox};
-pub use plan::Plan;
+pub use plan::{Plan, has_special, with_special};

@@ -10,6 +10,7 @@ mod lines;
 mod local;
 mod names;
 mod network;
+mod output;
 mod parallel;
 mod picture;
 mod repair;

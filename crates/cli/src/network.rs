@@ -54,8 +54,12 @@ pub(crate) struct NetworkArguments {
     pub(crate) partition: Vec<Partition>,
 
     /// Crash a process, and optionally restart it: 2@10ms or 2@10ms..20ms. `simulate` with a
-    /// repair also takes a part for the id: coordinator, holder, token or quorum-member.
-    #[arg(long, value_name = "ID@FROM[..UNTIL]", value_parser = crash)]
+    /// repair also takes a part for the id, and crashes the first process that has it from then
+    /// on: coordinator; holder (in the critical section); token (has the token, in the critical
+    /// section or idle); quorum-member (the lowest other process of the quorum of the process in
+    /// the critical section, or else of the lowest that waits).
+    #[arg(long, value_name = "ID@FROM[..UNTIL]", value_parser = crash,
+          allow_hyphen_values = true)]
     pub(crate) crash: Vec<CrashArgument>,
 }
 
@@ -81,6 +85,7 @@ impl NetworkArguments {
         network.duplication = self.duplication;
         network.partitions.clone_from(&self.partition);
         network.outages = self.crash.iter().filter_map(CrashArgument::outage).collect();
+        refuse_overlaps(&network.outages)?;
         Ok(network)
     }
 
@@ -193,7 +198,7 @@ fn crash(text: &str) -> Result<CrashArgument, String> {
         None => (duration(times)?, None),
         Some((from, until)) => (duration(from)?, Some(duration(until)?)),
     };
-    if until.is_some_and(|until| until < from) {
+    if until.is_some_and(|until| until <= from) {
         return Err(format!("invalid crash `{text}`: the restart must follow the crash"));
     }
     let node = node.trim();
@@ -202,6 +207,27 @@ fn crash(text: &str) -> Result<CrashArgument, String> {
         (Err(_), Ok(victim)) => Ok(CrashArgument::Chosen(ChosenCrash { victim, from, until })),
         (Err(_), Err(())) => Err(wrong()),
     }
+}
+
+/// Refuses a crash of a process that is down by another one.
+fn refuse_overlaps(outages: &[Outage]) -> Result<()> {
+    for (index, one) in outages.iter().enumerate() {
+        let ends = |outage: &Outage| outage.until.unwrap_or(u64::MAX);
+        let overlap = |other: &&Outage| {
+            other.node == one.node && one.from < ends(other) && other.from < ends(one)
+        };
+        if let Some(other) = outages[..index].iter().find(overlap) {
+            let (first, second) = (other.from.min(one.from), other.from.max(one.from));
+            return Err(usage(format!(
+                "--crash: process {} crashes at {} and is still down at {}: give the time of its \
+                 restart, as in {0}@10ms..20ms, or leave one crash out",
+                one.node,
+                durations::show(first as f64),
+                durations::show(second as f64)
+            )));
+        }
+    }
+    Ok(())
 }
 
 impl CrashArgument {

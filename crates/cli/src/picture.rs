@@ -3,17 +3,14 @@
 mod pdf;
 mod raster;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use mutua_lab::diagram::{self, Drawing};
 use mutua_trace::{Event, Header, Unit};
 
-use crate::{durations, exit::usage, names};
+use crate::{durations, exit::usage, names, output};
 
 /// The options of diagrams.
 #[derive(Args, Clone, Debug, Default)]
@@ -23,7 +20,8 @@ pub(crate) struct PictureArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) diagram: Option<PathBuf>,
 
-    /// Draw only these steps, as in 5..12; of a simulation these times, as in 10ms..25ms.
+    /// Draw only these steps, as in 5..12; of a simulation these times, as in 10ms..25ms, counted
+    /// from the start of the run.
     #[arg(long, value_name = "FROM..TO", requires = "diagram", value_parser = steps)]
     pub(crate) steps: Option<Steps>,
 
@@ -100,13 +98,33 @@ impl PictureArguments {
         }
     }
 
-    /// Draws a trace to the file, if there is one. `drawing` has what the options do not give.
+    /// The times of a simulation that are asked for, in nanoseconds: the first and the last.
+    pub(crate) fn times(&self) -> Option<(u64, u64)> {
+        self.steps.map(|steps| (steps.first, steps.last))
+    }
+
+    /// Draws a whole trace to the file, if there is one. `drawing` has what the options do not
+    /// give.
     pub(crate) fn write(&self, header: &Header, events: &[Event], drawing: Drawing) -> Result<()> {
+        let mut times = events.iter().filter(|&event| diagram::is_drawn(event)).map(|it| it.at);
+        let first = times.next();
+        let range = first.map(|first| (first, times.next_back().unwrap_or(first)));
+        self.write_part(header, events, range, drawing)
+    }
+
+    /// Draws a part of a run whose events are in this range of times.
+    pub(crate) fn write_part(
+        &self,
+        header: &Header,
+        events: &[Event],
+        range: Option<(u64, u64)>,
+        drawing: Drawing,
+    ) -> Result<()> {
         let Some(file) = &self.diagram else { return Ok(()) };
         self.check(header.unit)?;
         self.check_variables(events)?;
         let drawing = self.drawing(header, drawing);
-        check_steps(header.unit, events, &drawing)?;
+        check_steps(header.unit, events, range, &drawing)?;
         write(file, header, events, &drawing)
     }
 
@@ -131,7 +149,7 @@ impl PictureArguments {
             (steps.first / unit, steps.last / unit)
         });
         Drawing {
-            steps,
+            steps: steps.or(drawing.steps),
             linear: self.linear,
             width: self.width.unwrap_or(drawing.width),
             scale: self.scale.unwrap_or(drawing.scale),
@@ -150,19 +168,38 @@ fn nanoseconds(unit: Unit) -> u64 {
     }
 }
 
-/// Refuses steps that are all behind the end of the trace.
-fn check_steps(unit: Unit, events: &[Event], drawing: &Drawing) -> Result<()> {
-    let end = events.last().map_or(0, |event| event.at);
-    match (drawing.steps, unit) {
-        (Some((first, _)), Unit::Step) if first > end => {
-            Err(usage(format!("invalid --steps: the last step is {end}")))
-        }
-        (Some((first, _)), _) if first > end => {
-            let end = durations::show((end * nanoseconds(unit)) as f64);
-            Err(usage(format!("invalid --steps: the trace ends after {end}")))
-        }
-        _ => Ok(()),
+/// Refuses steps at which nothing happens: the picture would be empty.
+fn check_steps(
+    unit: Unit,
+    events: &[Event],
+    range: Option<(u64, u64)>,
+    drawing: &Drawing,
+) -> Result<()> {
+    let Some((first, last)) = drawing.steps else { return Ok(()) };
+    let is_here = |event: &&Event| (first..=last).contains(&event.at) && diagram::is_drawn(event);
+    if events.iter().any(|event| is_here(&event)) {
+        return Ok(());
     }
+    let Some((begin, end)) = range else {
+        return Err(usage("invalid --steps: the run has no events"));
+    };
+    Err(usage(match unit {
+        Unit::Step => format!(
+            "invalid --steps: no event at {first}..{last}: the steps of this trace are \
+             {begin}..{end}"
+        ),
+        Unit::Nanoseconds | Unit::Microseconds | Unit::Milliseconds => {
+            let show = |at: u64| durations::show((at * nanoseconds(unit)) as f64);
+            format!(
+                "invalid --steps: no event from {} to {}: the first event of this run is at {}, \
+                 the last at {}",
+                show(first),
+                show(last),
+                show(begin),
+                show(end)
+            )
+        }
+    }))
 }
 
 /// Draws a trace to a file in the format that its name ends in.
@@ -178,8 +215,7 @@ pub(crate) fn write(
         Format::Png => raster::png(&diagram::draw(header, events, drawing))?,
         Format::Pdf => pdf::pdf(&raster::tree(&diagram::draw(header, events, drawing))?),
     };
-    fs::write(file, content)
-        .with_context(|| format!("cannot write the diagram to {}", file.display()))
+    output::write(file, &content)
 }
 
 /// Draws an SVG picture to a file: as it is, as PNG or as PDF.
@@ -196,8 +232,7 @@ pub(crate) fn write_svg(file: &Path, svg: &str) -> Result<()> {
             )));
         }
     };
-    fs::write(file, content)
-        .with_context(|| format!("cannot write the picture to {}", file.display()))
+    output::write(file, &content)
 }
 
 fn steps(text: &str) -> Result<Steps, String> {

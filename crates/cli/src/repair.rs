@@ -4,7 +4,7 @@ use clap::{
     ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use mutua_algorithms::repairs::ElectionName;
+use mutua_algorithms::repairs::{self, ElectionName};
 use mutua_simulator::Detector;
 
 use crate::durations;
@@ -21,6 +21,17 @@ pub(crate) enum RepairArgument {
     Special,
     /// As generic, but messages do not name their view: a negative control.
     GenericWithoutViews,
+}
+
+/// The help of `--repair`, with the algorithms that have a special one.
+pub(crate) fn repair_help(more: &str) -> String {
+    let names: Vec<_> = repairs::with_special().map(|about| about.name).collect();
+    format!(
+        "Repair after crashes: none; generic (the survivors elect a leader and start the algorithm \
+         anew); or special, the algorithm's own repair where it has one and that suffices, else \
+         as generic. These have one: {}. {more}",
+        names.join(", ")
+    )
 }
 
 /// Elections by their names.

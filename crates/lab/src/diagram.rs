@@ -8,6 +8,7 @@
 mod axis;
 mod bundle;
 mod cut;
+mod history;
 mod inset;
 mod labels;
 mod layout;
@@ -21,7 +22,9 @@ mod token;
 mod ways;
 mod words;
 
+pub use history::History;
 pub(crate) use linked::linked;
+pub use scene::is_drawn;
 
 use mutua_algorithms::NodeId;
 
@@ -52,6 +55,8 @@ pub struct Drawing {
     pub structure: Option<Structure>,
     /// Remarks for the page with the slider, each with the time of the step that follows it.
     pub remarks: Vec<(u64, String)>,
+    /// The state of the run before the first event that is given; empty at the beginning.
+    pub history: History,
 }
 
 impl Default for Drawing {
@@ -66,6 +71,7 @@ impl Default for Drawing {
             deadlock: None,
             structure: None,
             remarks: Vec::new(),
+            history: History::default(),
         }
     }
 }
@@ -148,13 +154,13 @@ impl Picture {
         let first = drawing.steps.map_or(0, |(first, _)| before(first));
         let shown = events.len().min(first + MOST_EVENTS);
         let last = drawing.steps.map_or(events.len(), |(_, last)| before(last.saturating_add(1)));
-        let mut scene = Scene::new(header, &events[..shown], &drawing.variables);
+        let mut scene = Scene::new(header, &drawing.history, &events[..shown], &drawing.variables);
         let is_whole = shown == events.len();
         if let Some(deadlock) = drawing.deadlock.clone().filter(|_| is_whole) {
             scene.stop(deadlock);
         }
         if let Some((first, last)) = drawing.steps {
-            scene = scene.cut(first, last);
+            scene = scene.cut(first, last).without_idle_rows();
         }
         let sheet = Sheet::new(header, &scene, drawing);
         let left_out = last.saturating_sub(shown);

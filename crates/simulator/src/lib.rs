@@ -39,7 +39,9 @@ pub use mutua_algorithms::Meaning;
 pub use network::{Latency, Network, Outage, Partition, Regions, RegionsError};
 pub use random::Random;
 pub use recorder::Recorder;
-pub use repair::{ByPurpose, ChosenCrash, Detector, RepairPlan, RepairReport, Repaired, Victim};
+pub use repair::{
+    ByPurpose, Cause, Change, ChosenCrash, Detector, RepairPlan, RepairReport, Repaired, Victim,
+};
 pub use report::{NodeReport, Report};
 pub use ring::{RingPlan, RingReport, settle};
 pub use sections::Sections;

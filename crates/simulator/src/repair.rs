@@ -1,13 +1,16 @@
 //! One run of a mutual exclusion algorithm with a repair: crashes, their detection, and the
 //! election and the next view, or the algorithm's special repair.
 
+mod causes;
 mod measured;
 mod victims;
 
+use causes::Causes;
+pub use causes::{Cause, Change};
 use measured::Measured;
 pub use measured::{ByPurpose, Repaired};
 use mutua_algorithms::{
-    Effect, Mutex, NodeId, Phase, Shared, Start, StartError, Timer, Wait,
+    Effect, Mutex, NodeId, Phase, Shared, SpecialRepair, Start, StartError, Timer, Wait,
     repairs::{self, ElectionName, Generic, Outbox, Plan as Views, RepairMessage},
 };
 use mutua_trace::{Header, What};
@@ -54,6 +57,13 @@ pub enum Detector {
     Timeout(u64),
 }
 
+impl Detector {
+    /// The time between two heartbeats of a detector with this timeout.
+    pub fn heartbeat(timeout: u64) -> u64 {
+        (timeout / 2).max(1)
+    }
+}
+
 /// The measures of a run with a repair.
 #[derive(Clone, Debug, Serialize)]
 pub struct RepairReport {
@@ -62,10 +72,14 @@ pub struct RepairReport {
     pub report: Report,
     /// The election.
     pub election: &'static str,
-    /// `generic` or `special`.
+    /// `generic` or `special`; generic also where the algorithm has no special repair.
     pub repair: &'static str,
     /// The repairs: one for each view after the first, and one for each crash without a new view.
     pub repairs: Vec<Repaired>,
+    /// The number of crashes.
+    pub crashes: u64,
+    /// The end of the run, in nanoseconds of virtual time.
+    pub ended_at: u64,
     /// Messages by purpose (`algorithm`, `detection`, `election`, `repair`) and kind, over the
     /// whole run.
     pub messages_by_purpose: ByPurpose,
@@ -165,7 +179,10 @@ impl<M: Mutex> Run<M> {
                 Detector::Perfect(_) => Vec::new(),
                 Detector::Timeout(_) => vec![vec![0; processes]; processes],
             },
-            measured: Measured::new(plan.gap_at),
+            measured: Measured::new(
+                Causes::new(matches!(plan.detector, Detector::Perfect(_))),
+                plan.gap_at,
+            ),
             views,
             start,
             plan,
@@ -346,8 +363,7 @@ impl<M: Mutex> Run<M> {
         let (about, changes) = (who, node.changes);
         let now = self.world.now;
         self.world.measures.event([now, 5 << 32 | u64::from(who.0), changes.into(), 0]);
-        let what = if changes.is_multiple_of(2) { "restart" } else { "crash" };
-        self.measured.changes(now, what);
+        self.measured.causes.happens(now, who);
         let Detector::Perfect(delay) = self.plan.detector else { return };
         for node in self.start.others(who) {
             let at = now + delay.sample(&mut self.random);
@@ -359,7 +375,7 @@ impl<M: Mutex> Run<M> {
     fn beat(&mut self, who: NodeId) {
         let Detector::Timeout(limit) = self.plan.detector else { return };
         let now = self.world.now;
-        self.world.wheel.push(now + (limit / 2).max(1), Event::Beat { node: who });
+        self.world.wheel.push(now + Detector::heartbeat(limit), Event::Beat { node: who });
         if self.nodes[who.index()].client.down {
             return;
         }
@@ -424,7 +440,6 @@ impl<M: Mutex> Run<M> {
         let Node { process, client, generations, .. } = &mut self.nodes[who.index()];
         let step = Step { who, clock: process.time(), fence: None };
         let (world, measured) = (&mut self.world, &mut self.measured);
-        let members = process.changes().members().count() as u32;
         let mut timers = Vec::new();
         self.outbox.drain(|effect| match effect {
             repairs::Effect::Send { to, message, lazy } => {
@@ -436,28 +451,28 @@ impl<M: Mutex> Run<M> {
                 world.perform(step, client, Effect::Multicast { to, message });
             }
             repairs::Effect::Enter { token } => {
-                measured.enters(world.now);
+                measured.enters(world.now, process.view());
                 world.perform(Step { fence: Some(token), ..step }, client, Effect::Enter);
             }
             repairs::Effect::Suspend => {
                 note(world, who, |_| "suspended".to_owned());
                 measured.suspends(world.now, who);
             }
-            repairs::Effect::StartView { view } => {
-                let members: Vec<_> = process.changes().members().collect();
-                measured.starts(world.now, view, who, &members);
+            repairs::Effect::StartView { .. } => {
+                measured.starts(world.now, who, process.changes());
             }
             repairs::Effect::Resume { view } => {
                 note(world, who, |_| format!("view {view}"));
-                measured.resumes(world.now, view, who);
+                measured.resumes(world.now, process.view(), who, process.changes());
             }
             repairs::Effect::GoOn { without } => {
                 note(world, who, |header| format!("goes on without {}", header.name(without)));
-                measured.goes_on(world.now, process.view(), members, without);
+                let changes = process.changes();
+                measured.goes_on(world.now, who, process.view(), changes, without);
             }
             repairs::Effect::TakeOver { of } => {
                 note(world, who, |header| format!("takes over {}", header.name(of)));
-                measured.takes_over(world.now, of, who);
+                measured.takes_over(world.now, of, who, process.changes());
             }
             repairs::Effect::SetTimer { timer, after } => {
                 generations[timer as usize] += 1;
@@ -509,8 +524,15 @@ impl<M: Mutex> Run<M> {
         RepairReport {
             report,
             election: self.plan.election.name(),
-            repair: if self.plan.special { "special" } else { "generic" },
+            repair: match self.views.special::<M>() {
+                SpecialRepair::None => "generic",
+                SpecialRepair::TakeOut
+                | SpecialRepair::CloseRing { .. }
+                | SpecialRepair::Takeover => "special",
+            },
             gap: self.measured.gap,
+            crashes: self.measured.causes.crashes(),
+            ended_at: self.world.now,
             repairs: self.measured.repairs,
             messages_by_purpose: self.measured.by_purpose,
             requests_lost: clients.iter().filter(waits).count() as u64,

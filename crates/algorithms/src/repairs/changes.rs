@@ -75,7 +75,7 @@ impl Changes {
     }
 
     /// The processes that have crashed or restarted, with their numbers of changes.
-    pub(super) fn counts(&self) -> &[(NodeId, u32)] {
+    pub fn counts(&self) -> &[(NodeId, u32)] {
         &self.counts
     }
 

@@ -533,8 +533,15 @@ impl<M: Mutex> Generic<M> {
         (running.number, running.leader) = (view.changes.view(), Some(leader));
         self.stage = Stage::Running(Box::new(running));
         out.own(Own::Resume(view.changes.view()));
+        // A ring's token leaves an idle holder at once: the holder's request comes before that.
+        let requests_first = view.holder == self.me && !view.in_cs;
+        if requests_first {
+            self.resume_client(&start, NodeId::from(position), out);
+        }
         self.begin(out);
-        self.resume_client(&start, NodeId::from(position), out);
+        if !requests_first {
+            self.resume_client(&start, NodeId::from(position), out);
+        }
         for early in early {
             self.on_message_of_view(early, out);
         }

@@ -1,7 +1,7 @@
 //! What all processes of a system with a repair are made from.
 
 use super::{Changes, ElectionName, View};
-use crate::{Links, Mutex, NodeId, Setup, SpecialRepair, Start, StartError};
+use crate::{About, Kind, Links, Mutex, NodeId, Setup, SpecialRepair, Start, StartError, registry};
 
 /// A system, the election of its repair, and the start of each of its views.
 #[derive(Clone, Debug)]
@@ -63,8 +63,8 @@ impl Plan {
         }
     }
 
-    /// How a survivor goes on without a new view.
-    pub(super) fn special<M: Mutex>(&self) -> SpecialRepair {
+    /// How a survivor goes on without a new view, if special repairs are wanted.
+    pub fn special<M: Mutex>(&self) -> SpecialRepair {
         if self.special { M::special_repair(&self.start) } else { SpecialRepair::None }
     }
 
@@ -109,4 +109,27 @@ impl Plan {
         };
         setup.start_or_fall_back::<M>().ok()
     }
+}
+
+/// Whether the algorithm of this name has a special repair; others are repaired by a view change
+/// after every crash.
+pub fn has_special(name: &str) -> bool {
+    struct Special;
+
+    impl registry::MutexVisitor for Special {
+        type Output = bool;
+
+        fn visit<M: Mutex>(self) -> bool {
+            let start = Setup::new(3).start::<M>();
+            start.is_ok_and(|start| M::special_repair(&start) != SpecialRepair::None)
+        }
+    }
+
+    registry::visit_mutex(name, Special).unwrap_or(false)
+}
+
+/// The algorithms that have a special repair, the negative controls left out.
+pub fn with_special() -> impl Iterator<Item = &'static About> {
+    let mutexes = registry::ALGORITHMS.iter().copied().filter(|about| about.kind == Kind::Mutex);
+    mutexes.filter(|about| !about.control && has_special(about.name))
 }

@@ -3,6 +3,7 @@
 mod against;
 mod daemon;
 mod election;
+mod kept;
 mod merge;
 mod outcome;
 mod recording;
@@ -28,7 +29,7 @@ use crate::{
     names,
     network::NetworkArguments,
     picture::PictureArguments,
-    repair::{RepairArgument, detector, elections},
+    repair::{RepairArgument, detector, elections, repair_help},
     size,
     system::{self, SystemArguments},
     workload::WorkloadArguments,
@@ -55,10 +56,10 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     network: NetworkArguments,
 
-    /// Repair after crashes: none; generic (the survivors elect a leader and start the algorithm
-    /// anew); or special (the algorithm's own repair where it has one and that suffices, else as
-    /// generic) [default: none, or generic with --election, --detector or a crash by part].
-    #[arg(long, value_name = "REPAIR", hide_possible_values = true)]
+    // The help lists the algorithms with a special repair, from the registry.
+    #[arg(long, value_name = "REPAIR", hide_possible_values = true, help = repair_help(
+        "[default: none, or generic with --election, --detector or a crash by part]",
+    ))]
     repair: Option<RepairArgument>,
 
     /// Election of the repair's leader: bully, chang-roberts or invitation [default: bully].
@@ -66,8 +67,9 @@ pub(crate) struct Arguments {
     election: Option<ElectionName>,
 
     /// Failure detector of the repair: perfect:DELAY reports every crash and restart, and nothing
-    /// else, after this time; timeout:TIME reports a process whose heartbeats are missing for so
-    /// long, and can be wrong [default: perfect, with 5 mean latencies].
+    /// else, after this time; timeout:TIME lets every process send every other one a heartbeat each
+    /// TIME/2, reports a process whose heartbeats are missing for TIME, and can be wrong [default:
+    /// perfect, with 5 mean latencies].
     #[arg(long, value_name = "DETECTOR", value_parser = detector)]
     detector: Option<Detector>,
 
@@ -79,7 +81,9 @@ pub(crate) struct Arguments {
 
     /// Number of entries of the warm-up [default: until the system is in a steady state, at most 20
     /// million events; figures of a run that has not settled are marked]. A diagram shows the
-    /// beginning of the run, with as many entries as are measured; use 0 to draw just those.
+    /// beginning of the run, with as many entries as are measured (use 0 to draw just those); with
+    /// a repair, from the first crash to the first entry after the last repair. --steps shows
+    /// another part.
     #[arg(long, value_name = "E", allow_hyphen_values = true,
           value_parser = system::whole)]
     warm_up: Option<u64>,

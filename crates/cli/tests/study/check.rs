@@ -304,3 +304,14 @@ fn the_goals_that_were_reached_are_listed() {
     );
     assert!(found.contains("; request is answered by reply\n"), "{found}");
 }
+
+#[test]
+fn a_counterexample_to_agreement_ends_with_what_is_wrong() {
+    let restarted = text("check bully --nodes 3 --crashes 1 --restarts 1");
+    let wrong = "P0 takes P1 for the coordinator, but P2, which is higher, is up";
+    assert!(restarted.contains(wrong), "{restarted}");
+    let suspected = "--repair generic --detector timeout --property agreement --first";
+    let suspected = text(&format!("check central --nodes 3 --with coordinator=member {suspected}"));
+    assert!(suspected.contains("P2 can grant or enter by itself"), "{suspected}");
+    assert!(suspected.contains("P0: idle") && suspected.contains("(not claimed)"), "{suspected}");
+}

@@ -8,5 +8,6 @@ mod lab;
 mod pictures;
 mod pipe;
 mod quorums;
+mod repairs;
 mod replay;
 mod simulate;

@@ -96,6 +96,13 @@ fn in_a_crowd_no_words_lie_on_others() {
         assert_eq!(covered(&svg), Vec::<String>::new(), "{run}");
         assert!(words(&svg).len() > 5, "{run}");
     }
+    for algorithm in ["central", "lamport", "maekawa", "naimi-trehel", "suzuki-kasami"] {
+        let run = "--nodes 5 --load saturated --entries 60 --warm-up 0 --crash 4@50ms";
+        let run = format!("simulate {algorithm} {run} --repair generic --election bully");
+        let svg = drawn(index.path(), &run);
+        assert_eq!(covered(&svg), Vec::<String>::new(), "{run}");
+        assert!(svg.contains("class=\"gone\""), "the crash is shown: {run}");
+    }
     let election = drawn(index.path(), "simulate bully --nodes 6 --starters all --crashed 5");
     assert_eq!(covered(&election), Vec::<String>::new());
 }

@@ -12,16 +12,22 @@ impl Scene {
         let arrows =
             self.arrows.iter().filter(|arrow| arrow.sent <= last && ends_in_time(end_of(arrow)));
         let is_end = self.times.range(last..).nth(1).is_none();
+        let spans: Vec<_> = spans
+            .map(|span| Span { to: span.to.filter(|&to| to <= last), ..span.clone() })
+            .collect();
+        let marks: Vec<_> = self.marks.iter().filter(|mark| is_here(mark.at)).cloned().collect();
+        // Clocks with a view have a point.
+        let mut labels =
+            spans.iter().map(|span| &span.label).chain(marks.iter().map(|mark| &mark.label));
+        let has_views = self.has_views && labels.any(|label| label.contains('.'));
         Self {
             rows: self.rows.clone(),
             times: self.times.range(first..=last).copied().collect(),
             arrows: arrows.map(|arrow| self.cut_arrow(arrow, first, last)).collect(),
-            spans: spans
-                .map(|span| Span { to: span.to.filter(|&to| to <= last), ..span.clone() })
-                .collect(),
-            marks: self.marks.iter().filter(|mark| is_here(mark.at)).cloned().collect(),
+            spans,
+            marks,
             violations: self.violations.iter().filter(|one| is_here(one.at)).cloned().collect(),
-            has_views: self.has_views,
+            has_views,
             of_a_section: self.of_a_section,
             kinds: self.kinds.clone(),
             deadlock: self.deadlock.clone().filter(|_| is_end),

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mutua_algorithms::{NodeId, Time};
 
-use super::{Deadlock, token};
+use super::{
+    Deadlock, History,
+    token::{TOKEN, Tokens},
+};
 use crate::{APP, Event, Header, Message, What, describe};
 
 /// All elements of a diagram, with the times of the trace.
@@ -29,8 +32,8 @@ pub(super) struct Scene {
     pub(super) deadlock: Option<Deadlock>,
 }
 
-/// A kind of message that hands the token over.
-const TOKEN: &str = "token";
+/// In a system of at most so many processes those without events are drawn too.
+const SMALL: usize = 8;
 
 /// The first violation of a property.
 #[derive(Clone, Debug)]
@@ -175,18 +178,36 @@ impl Scene {
         self.deadlock = Some(deadlock);
     }
 
+    /// Without the lines of processes of which nothing is drawn, in a large system.
+    pub(super) fn without_idle_rows(mut self) -> Self {
+        if self.rows.len() > SMALL {
+            let spans = self.spans.iter().map(|span| span.who);
+            let arrows = self.arrows.iter().flat_map(|arrow| [arrow.from, arrow.to]);
+            let marks = self.marks.iter().map(|mark| mark.who);
+            let seen: BTreeSet<_> = spans.chain(arrows).chain(marks).collect();
+            self.rows.retain(|who| seen.contains(who));
+        }
+        self
+    }
+
     /// Whether a message is in flight when the trace ends.
     pub(super) fn is_in_flight_at_the_end(&self) -> bool {
         self.arrows.iter().any(|arrow| arrow.end == End::InFlight)
     }
 
-    /// The elements of these events; variables of these names are written beside the events that
-    /// change them.
-    pub(super) fn new(header: &Header, events: &[Event], variables: &[String]) -> Self {
+    /// The elements of these events, and of those before them that have not ended; variables of
+    /// these names are written beside the events that change them.
+    pub(super) fn new(
+        header: &Header,
+        history: &History,
+        events: &[Event],
+        variables: &[String],
+    ) -> Self {
         let mut builder = Builder::new(header, variables);
-        for event in events {
-            builder.event(event);
-        }
+        builder.scene.kinds.clone_from(&history.kinds);
+        history.open.iter().for_each(|event| builder.event(event));
+        builder.tokens = history.tokens.clone();
+        events.iter().for_each(|event| builder.event(event));
         builder.finish()
     }
 }
@@ -203,6 +224,7 @@ struct Builder<'a> {
     in_flight: BTreeMap<Delivery, Vec<usize>>,
     /// The open spans of each process, by their indexes in the scene.
     open: BTreeMap<(NodeId, u8), usize>,
+    tokens: Tokens,
     seen: BTreeSet<NodeId>,
 }
 
@@ -214,6 +236,7 @@ impl<'a> Builder<'a> {
             scene: Scene::default(),
             in_flight: BTreeMap::new(),
             open: BTreeMap::new(),
+            tokens: Tokens::default(),
             seen: BTreeSet::new(),
         }
     }
@@ -221,13 +244,12 @@ impl<'a> Builder<'a> {
     // tidy: one dispatch over all kinds of events.
     fn event(&mut self, event: &Event) {
         let (who, at) = (event.who, event.at);
+        self.tokens.event(self.header, event);
+        if !is_drawn(event) {
+            return;
+        }
         match &event.what {
-            What::Start { in_cs: false } => {
-                if event.clock.is_some() || event.state.get("flag").is_none() {
-                    return;
-                }
-                self.flag(event);
-            }
+            What::Start { in_cs: false } => self.flag(event),
             What::Start { in_cs: true } => self.begin(who, SpanKind::InCs, at, String::new()),
             What::Request => {
                 let clock = event.clock.map(|clock| self.clock(clock)).unwrap_or_default();
@@ -286,7 +308,7 @@ impl<'a> Builder<'a> {
                 self.mark(event, MarkKind::Plain, text.to_string());
             }
             What::Note { .. } => self.privilege(event),
-            What::Timer { .. } | What::Cancel { .. } => return,
+            What::Timer { .. } | What::Cancel { .. } => {}
         }
         self.see(who, at);
     }
@@ -447,13 +469,22 @@ impl<'a> Builder<'a> {
 
     fn finish(mut self) -> Scene {
         let processes = (0..self.header.processes.len()).map(NodeId::from);
-        // In a small system processes without events are drawn too.
-        let all = self.header.processes.len() <= 8;
+        let all = self.header.processes.len() <= SMALL;
         self.scene.rows = processes.filter(|who| all || self.seen.contains(who)).collect();
-        self.scene.spans.extend(token::spans(&self.scene.arrows));
+        self.scene.spans.extend(self.tokens.finish());
         self.scene.of_a_section =
             self.header.processes.len() / self.header.sections.max(1) as usize;
         self.scene
+    }
+}
+
+/// Whether an event has a place in a diagram: the start of a process has none unless it shows a
+/// flag or its client is in the critical section, and timers only appear when they expire.
+pub fn is_drawn(event: &Event) -> bool {
+    match &event.what {
+        What::Start { in_cs: false } => event.clock.is_none() && event.state.get("flag").is_some(),
+        What::Timer { .. } | What::Cancel { .. } => false,
+        _ => true,
     }
 }
 

@@ -1,46 +1,143 @@
-//! The token: the processes that have it, as far as its messages show.
+//! The token: the processes that have it.
+//!
+//! A process that shows its variable `token` says so itself. Of others the messages do: they have
+//! the token from the message that brings it to the one that hands it on. A crash loses it, and so
+//! does a process that suspends the algorithm for a view change: the view that follows names its
+//! holder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mutua_algorithms::NodeId;
 
-use super::scene::{Arrow, End, Span, SpanKind};
+use super::scene::{Span, SpanKind};
+use crate::{Event, Header, Message, What};
 
-/// The periods in which a process has the token: from the message that brings it to the one that
-/// hands it on. The sender of a token that no message brought has had it from the beginning.
-pub(super) fn spans(arrows: &[Arrow]) -> Vec<Span> {
-    let mut changes: Vec<(u64, Change, NodeId)> = Vec::new();
-    for arrow in arrows.iter().filter(|arrow| arrow.is_token) {
-        changes.push((arrow.sent, Change::HandsOn, arrow.from));
-        if let End::Received(at) = arrow.end {
-            changes.push((at, Change::Gets, arrow.to));
-        }
-    }
-    changes.sort_unstable();
-    let mut spans = Vec::new();
-    let mut since: BTreeMap<NodeId, u64> = BTreeMap::new();
-    let mut had: BTreeMap<NodeId, bool> = BTreeMap::new();
-    let span = |who, from, to| Span { who, kind: SpanKind::Token, from, to, label: String::new() };
-    for (at, change, who) in changes {
-        match change {
-            Change::Gets => {
-                since.entry(who).or_insert(at);
-            }
-            Change::HandsOn => {
-                let from = since.remove(&who);
-                let from = from.or_else(|| (!had.contains_key(&who)).then_some(0));
-                spans.extend(from.map(|from| span(who, from, Some(at))));
-            }
-        }
-        had.insert(who, true);
-    }
-    spans.extend(since.into_iter().map(|(who, from)| span(who, from, None)));
-    spans
+/// A kind of message that hands the token over.
+pub(super) const TOKEN: &str = "token";
+
+/// A kind of message that starts a view.
+const VIEW: &str = "view";
+
+/// The value of a variable that has none: that of the view, while the algorithm is suspended.
+const NONE: &str = "-";
+
+/// The token as the events of a trace show it, one after the other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tokens {
+    /// Since when a process has it.
+    since: BTreeMap<NodeId, u64>,
+    /// The processes that have had it: one that sends a token which no message brought has had it
+    /// from the beginning.
+    had: BTreeSet<NodeId>,
+    /// The processes that show whether they have it.
+    shown: BTreeSet<NodeId>,
+    /// When a token last arrived at each.
+    arrived: BTreeMap<NodeId, u64>,
+    /// The view of each process, in a run with a repair.
+    views: BTreeMap<NodeId, String>,
+    spans: Vec<Span>,
 }
 
-/// At one time a token arrives before it is handed on.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Change {
-    Gets,
-    HandsOn,
+impl Tokens {
+    /// Takes notice of an event.
+    pub(super) fn event(&mut self, header: &Header, event: &Event) {
+        let (who, at) = (event.who, event.at);
+        if let Some(view) = event.state.get(VIEW) {
+            self.views.insert(who, view.to_owned());
+            if view == NONE {
+                self.loses(who, at);
+            }
+        }
+        if let Some(has) = event.state.get(TOKEN) {
+            self.shown.insert(who);
+            if has == "true" { self.gets(who, at) } else { self.loses(who, at) }
+        }
+        match &event.what {
+            What::Receive { message, .. } if message.kind == TOKEN => {
+                self.arrived.insert(who, at);
+                if !self.shown.contains(&who) && self.is_of_its_view(who, message) {
+                    self.gets(who, at);
+                }
+            }
+            What::Receive { message, .. } | What::Multicast { message, .. }
+                if message.kind == VIEW =>
+            {
+                self.view(header, event, message);
+            }
+            What::Send { message, .. } if message.kind == VIEW => self.view(header, event, message),
+            // A ring that closes over a gap passes a token again, which has been passed before.
+            What::Send { message, .. }
+                if message.kind == TOKEN && message.fields.get("again").is_none() =>
+            {
+                self.hands_on(who, at);
+            }
+            What::Crash => self.loses(who, at),
+            _ => {}
+        }
+    }
+
+    /// All periods in which a process has it.
+    pub(super) fn finish(mut self) -> Vec<Span> {
+        let open = self.since.into_iter().map(|(who, from)| span(who, from, None));
+        self.spans.extend(open);
+        self.spans
+    }
+
+    /// Drops the periods that have ended.
+    pub(super) fn forget_ended(&mut self) {
+        self.spans.clear();
+    }
+
+    /// A process starts a view, or gets it.
+    fn view(&mut self, header: &Header, event: &Event, view: &Message) {
+        let is_holder = view.fields.get("holder") == Some(&header.name_for(event.who, event.who));
+        let has_it = is_holder && has_a_token(header) && !self.shown.contains(&event.who);
+        if has_it && self.is_of_its_view(event.who, view) {
+            self.gets(event.who, event.at);
+        }
+    }
+
+    /// Whether a message belongs to the view in which its receiver is; a token of another one is
+    /// void.
+    fn is_of_its_view(&self, who: NodeId, message: &Message) -> bool {
+        match (self.views.get(&who), message.fields.get(VIEW)) {
+            (Some(ours), Some(theirs)) => ours == theirs,
+            (Some(_), None) | (None, _) => true,
+        }
+    }
+
+    fn gets(&mut self, who: NodeId, at: u64) {
+        self.since.entry(who).or_insert(at);
+        self.had.insert(who);
+    }
+
+    fn loses(&mut self, who: NodeId, at: u64) {
+        if let Some(from) = self.since.remove(&who) {
+            self.spans.push(span(who, from, Some(at)));
+        }
+    }
+
+    fn hands_on(&mut self, who: NodeId, at: u64) {
+        let passes = self.arrived.get(&who) == Some(&at);
+        if self.since.contains_key(&who) {
+            self.loses(who, at);
+        } else if passes {
+            // It has passed the token on in the event that brought it.
+            self.spans.push(span(who, at, Some(at)));
+        } else if !self.had.contains(&who) {
+            self.spans.push(span(who, 0, Some(at)));
+        }
+        self.had.insert(who);
+    }
+}
+
+fn span(who: NodeId, from: u64, to: Option<u64>) -> Span {
+    Span { who, kind: SpanKind::Token, from, to, label: String::new() }
+}
+
+/// Whether the algorithm has a token: every view has a holder, which is the first process to enter
+/// in other algorithms.
+fn has_a_token(header: &Header) -> bool {
+    let about = mutua_algorithms::registry::about(&header.algorithm);
+    about.is_some_and(|about| about.family == "token")
 }

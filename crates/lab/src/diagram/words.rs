@@ -100,6 +100,9 @@ fn bundles(scene: &Scene, layout: &Layout) -> Vec<(Point, Bundle)> {
     here.map(label).collect()
 }
 
+/// No label begins left of this.
+const MARGIN: f64 = 4.0;
+
 /// The possible beginnings of a mark's label, the best first.
 fn places(mark: &Mark, layout: &Layout) -> Vec<Point> {
     let Point { x, y } = layout.point(mark.who, mark.at);
@@ -110,7 +113,9 @@ fn places(mark: &Mark, layout: &Layout) -> Vec<Point> {
         MarkKind::Request => vec![Point { x: left, y: above }],
         MarkKind::Plain | MarkKind::Crash => {
             let places = [(right, above), (right, below), (left, above), (left, below)];
-            places.map(|(x, y)| Point { x, y }).to_vec()
+            let is_in_the_picture = |&(x, _): &(f64, f64)| x >= MARGIN;
+            let places = places.into_iter().filter(is_in_the_picture);
+            places.map(|(x, y)| Point { x, y }).collect()
         }
     }
 }

@@ -2,14 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use mutua_algorithms::{Message, NodeId, repairs::RepairMessage};
+use mutua_algorithms::{
+    Message, NodeId,
+    repairs::{Changes, RepairMessage},
+};
 use serde::Serialize;
+
+use super::causes::{Cause, Causes};
 
 /// Numbers of messages by purpose, and then by kind.
 pub type ByPurpose = BTreeMap<&'static str, BTreeMap<&'static str, u64>>;
 
 /// One repair, its times in nanoseconds since the start.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Repaired {
     /// How: `view`, by the next view, or `special`, in the view that there is.
     pub how: &'static str,
@@ -21,9 +26,10 @@ pub struct Repaired {
     pub without: Option<u32>,
     /// The number of processes that are up.
     pub members: u32,
-    /// What it follows: `crash`, `restart`, or `suspicion` where neither has happened.
-    pub after: &'static str,
-    /// The time of the crash or restart that it follows.
+    /// What it follows: every crash, restart and wrong report that no repair before it followed,
+    /// the earliest first.
+    pub causes: Vec<Cause>,
+    /// The time of the first of them.
     pub changed_at: u64,
     /// The first process suspended the algorithm, or went on without the crashed one.
     pub suspended_at: u64,
@@ -45,23 +51,41 @@ impl Repaired {
 }
 
 /// What the report has beside the measures of every run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Measured {
-    changed: Option<(u64, &'static str)>,
+    pub(super) causes: Causes,
     last_entry_at: Option<u64>,
     /// The processes that have suspended the algorithm, and since when.
     suspended: BTreeMap<NodeId, u64>,
     pub(super) entries_before: Option<u64>,
     pub(super) repairs: Vec<Repaired>,
+    /// The repairs after which no process has entered yet.
+    awaiting_entry: Vec<usize>,
+    /// The special repairs, by the crashed process and the number of its changes.
+    special: BTreeMap<(NodeId, u32), usize>,
     pub(super) by_purpose: ByPurpose,
     /// The time that is of interest, and the time between the entries around it.
     gap_at: Option<u64>,
     pub(super) gap: Option<u64>,
 }
 
+/// The number of a view and the process that started it.
+type View = Option<(u32, Option<NodeId>)>;
+
 impl Measured {
-    pub(super) fn new(gap_at: Option<u64>) -> Self {
-        Self { gap_at, ..Self::default() }
+    pub(super) fn new(causes: Causes, gap_at: Option<u64>) -> Self {
+        Self {
+            causes,
+            last_entry_at: None,
+            suspended: BTreeMap::new(),
+            entries_before: None,
+            repairs: Vec::new(),
+            awaiting_entry: Vec::new(),
+            special: BTreeMap::new(),
+            by_purpose: ByPurpose::new(),
+            gap_at,
+            gap: None,
+        }
     }
 
     pub(super) fn sends<A: Message>(&mut self, message: &RepairMessage<A>, receivers: usize) {
@@ -69,12 +93,8 @@ impl Measured {
         *kinds.entry(message.kind()).or_default() += receivers as u64;
     }
 
-    /// A process has crashed or restarted.
-    pub(super) fn changes(&mut self, now: u64, what: &'static str) {
-        self.changed = Some((now, what));
-    }
-
-    pub(super) fn enters(&mut self, now: u64) {
+    /// A process enters in this view.
+    pub(super) fn enters(&mut self, now: u64, view: View) {
         if let (Some(at), Some(before)) = (self.gap_at, self.last_entry_at)
             && before <= at
             && at < now
@@ -82,79 +102,95 @@ impl Measured {
             self.gap = Some(now - before);
         }
         self.last_entry_at = Some(now);
-        if let Some(repaired) = self.repairs.last_mut() {
-            repaired.entered_at.get_or_insert(now);
-        }
+        let repairs = &mut self.repairs;
+        self.awaiting_entry.retain(|&place| {
+            let repaired = &mut repairs[place];
+            let its = Some((repaired.view, repaired.leader.map(NodeId)));
+            let is_after = repaired.how == SPECIAL || its == view;
+            if is_after {
+                repaired.entered_at = Some(now);
+            }
+            !is_after
+        });
     }
 
     pub(super) fn suspends(&mut self, now: u64, who: NodeId) {
         self.suspended.entry(who).or_insert(now);
     }
 
-    /// The leader starts a view of these members. Views of others, as in a partition, are apart.
-    pub(super) fn starts(&mut self, now: u64, view: u32, leader: NodeId, members: &[NodeId]) {
-        let suspended = members.iter().filter_map(|member| self.suspended.get(member));
+    /// The leader starts a view after these changes. Views of others, as in a partition, are apart.
+    pub(super) fn starts(&mut self, now: u64, leader: NodeId, changes: &Changes) {
+        let suspended = changes.members().filter_map(|member| self.suspended.get(&member));
         let suspended_at = suspended.copied().min().unwrap_or(now);
-        let repaired = self.repaired(now, "view", view, members.len() as u32);
-        // A wrong suspicion begins with itself.
-        let changed_at = match self.changed {
-            Some((at, _)) => at,
-            None => suspended_at,
-        };
-        let leader = Some(leader.0);
-        self.repairs.push(Repaired { leader, suspended_at, changed_at, ..repaired });
+        let causes = self.causes.of(changes, suspended_at);
+        self.add(Repaired {
+            how: VIEW,
+            view: changes.view(),
+            leader: Some(leader.0),
+            members: changes.members().count() as u32,
+            changed_at: causes.first().map_or(suspended_at, |cause| cause.at),
+            causes,
+            suspended_at,
+            ..self.repaired(now)
+        });
     }
 
-    pub(super) fn resumes(&mut self, now: u64, view: u32, who: NodeId) {
+    pub(super) fn resumes(&mut self, now: u64, view: View, who: NodeId, changes: &Changes) {
         self.suspended.remove(&who);
-        let is_it = |repaired: &&mut Repaired| repaired.view == view && repaired.how == "view";
-        if let Some(repaired) = self.repairs.iter_mut().find(is_it) {
+        self.causes.goes_on(who, now, changes);
+        let is_it = |repaired: &&mut Repaired| {
+            repaired.how == VIEW && Some((repaired.view, repaired.leader.map(NodeId))) == view
+        };
+        if let Some(repaired) = self.repairs.iter_mut().rev().find(is_it) {
             repaired.resumed_at = now;
         }
     }
 
-    /// A survivor goes on without a crashed process.
+    /// A survivor goes on in its view without a crashed process.
     pub(super) fn goes_on(
         &mut self,
         now: u64,
-        view: Option<(u32, Option<NodeId>)>,
-        members: u32,
+        who: NodeId,
+        view: View,
+        changes: &Changes,
         without: NodeId,
     ) {
-        let view = view.map_or(0, |(number, _)| number);
-        match self.special(without) {
-            Some(repaired) => repaired.resumed_at = now,
-            None => {
-                let without = Some(without.0);
-                let repaired = self.repaired(now, "special", view, members);
-                self.repairs.push(Repaired { without, ..repaired });
-            }
+        let count = changes.of(without).unwrap_or(0);
+        if let Some(&known) = self.special.get(&(without, count)) {
+            self.repairs[known].resumed_at = now;
+        } else {
+            let causes = vec![self.causes.one(who, without, count, now)];
+            self.special.insert((without, count), self.repairs.len());
+            self.add(Repaired {
+                how: SPECIAL,
+                view: view.map_or(0, |(number, _)| number),
+                without: Some(without.0),
+                members: changes.members().count() as u32,
+                changed_at: causes[0].at,
+                causes,
+                suspended_at: now,
+                ..self.repaired(now)
+            });
         }
+        self.causes.goes_on(who, now, changes);
     }
 
     /// The part of a crashed process is taken over.
-    pub(super) fn takes_over(&mut self, now: u64, of: NodeId, by: NodeId) {
-        if let Some(repaired) = self.special(of) {
-            repaired.resumed_at = now;
-            repaired.leader = Some(by.0);
+    pub(super) fn takes_over(&mut self, now: u64, of: NodeId, by: NodeId, changes: &Changes) {
+        let count = changes.of(of).unwrap_or(0);
+        if let Some(&known) = self.special.get(&(of, count)) {
+            self.repairs[known].resumed_at = now;
+            self.repairs[known].leader = Some(by.0);
         }
     }
 
-    fn special(&mut self, without: NodeId) -> Option<&mut Repaired> {
-        let is_it = |repaired: &&mut Repaired| repaired.without == Some(without.0);
-        self.repairs.iter_mut().rev().find(is_it)
+    fn add(&mut self, repaired: Repaired) {
+        self.awaiting_entry.push(self.repairs.len());
+        self.repairs.push(repaired);
     }
 
-    fn repaired(&self, now: u64, how: &'static str, view: u32, members: u32) -> Repaired {
-        // A wrong suspicion follows no crash.
-        let (changed_at, after) = self.changed.unwrap_or((now, "suspicion"));
+    fn repaired(&self, now: u64) -> Repaired {
         Repaired {
-            how,
-            view,
-            members,
-            after,
-            changed_at,
-            suspended_at: now,
             started_at: now,
             resumed_at: now,
             last_entry_at: self.last_entry_at,
@@ -162,3 +198,7 @@ impl Measured {
         }
     }
 }
+
+/// The two ways of a repair, as [`Repaired::how`] names them.
+const VIEW: &str = "view";
+const SPECIAL: &str = "special";

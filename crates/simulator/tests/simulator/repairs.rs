@@ -3,8 +3,8 @@
 
 use mutua_algorithms::{About, Kind, NodeId, Setup, registry, repairs::ElectionName};
 use mutua_simulator::{
-    Detector, Distribution, Network, Outage, Partition, Plan, RepairPlan, RepairReport, Workload,
-    simulate, simulate_repaired,
+    Cause, Change, Detector, Distribution, Network, Outage, Partition, Plan, RepairPlan,
+    RepairReport, Workload, simulate, simulate_repaired,
 };
 
 const T: u64 = 1_000_000;
@@ -59,7 +59,7 @@ fn every_algorithm_loses_no_request_when_a_process_crashes() {
                 assert_eq!((report.requests_lost, report.double_entries), (0, 0), "{case}");
                 assert_eq!(report.repairs.len(), 1, "{case}");
                 assert!(report.entries_after > 100, "{case}");
-                let repaired = report.repairs[0];
+                let repaired = &report.repairs[0];
                 assert!(repaired.entered_at.is_some_and(|at| at >= repaired.started_at), "{case}");
                 // Each survivor but the leader reports, and gets the view.
                 let messages = &report.messages_by_purpose["repair"];
@@ -116,7 +116,9 @@ fn a_partition_makes_two_leaders_and_two_processes_enter() {
     assert!(leaders.contains(&1) && leaders.contains(&4), "{leaders:?}");
     // Times are counted from the first suspicion: the election takes some.
     for repaired in &report.repairs {
-        assert_eq!((repaired.after, repaired.changed_at), ("suspicion", repaired.suspended_at));
+        let wrong = [Change::Suspicion, Change::Withdrawal];
+        assert!(repaired.causes.iter().all(|cause| wrong.contains(&cause.what)), "{repaired:?}");
+        assert_eq!(repaired.changed_at, repaired.suspended_at, "{repaired:?}");
         assert!(repaired.started_at > repaired.suspended_at, "{repaired:?}");
     }
 }
@@ -225,4 +227,69 @@ fn a_part_that_the_algorithm_does_not_have_is_refused() {
         .expect("a registered name")
         .expect_err("it has no token");
     assert!(error.to_string().contains("lamport has no token"), "{error}");
+}
+
+fn crash(of: u32, at: u64) -> Cause {
+    Cause { at, what: Change::Crash, of }
+}
+
+#[test]
+fn a_repair_names_every_crash_that_it_follows_and_counts_from_the_first() {
+    // The second crash comes before the first one is repaired, the third one afterwards.
+    let outages = [(1, 30 * T, None), (3, 32 * T, None), (5, 90 * T, None)];
+    let detector = Detector::Perfect(Distribution::Constant(5 * T));
+    let report = run_with("suzuki-kasami", plan(7, &outages), ElectionName::Bully, detector);
+    assert_eq!((report.crashes, report.requests_lost), (3, 0));
+    let [both, third] = report.repairs.as_slice() else { panic!("{:?}", report.repairs) };
+    assert_eq!(both.causes, [crash(1, 30 * T), crash(3, 32 * T)]);
+    assert_eq!((both.changed_at, both.suspended_at), (30 * T, 35 * T));
+    assert_eq!((third.causes.as_slice(), third.changed_at), (&[crash(5, 90 * T)][..], 90 * T));
+    for repaired in [both, third] {
+        assert!(repaired.entered_at.is_some_and(|at| at >= repaired.started_at), "{repaired:?}");
+    }
+}
+
+#[test]
+fn special_repairs_of_two_crashes_are_two_and_each_has_its_first_entry() {
+    let outages = [(1, 30 * T, None), (3, 31 * T, None)];
+    let report = special("ricart-agrawala", plan(7, &outages));
+    let causes: Vec<_> = report.repairs.iter().map(|repaired| &repaired.causes[..]).collect();
+    assert_eq!(report.repairs.len(), 2, "{:?}", report.repairs);
+    assert!(causes.contains(&&[crash(1, 30 * T)][..]), "{causes:?}");
+    assert!(causes.contains(&&[crash(3, 31 * T)][..]), "{causes:?}");
+    assert!(report.repairs.iter().all(|repaired| repaired.entered_at.is_some()));
+}
+
+#[test]
+fn a_process_that_crashes_again_is_repaired_again() {
+    let outages = [(2, 30 * T, Some(90 * T)), (2, 150 * T, None)];
+    let detector = Detector::Perfect(Distribution::Constant(5 * T));
+    let plan = repair_plan(plan(5, &outages), ElectionName::ChangRoberts, detector);
+    let report = simulate_plan("lamport", &RepairPlan { special: true, ..plan });
+    let causes: Vec<_> = report.repairs.iter().flat_map(|repaired| &repaired.causes).collect();
+    let restart = Cause { at: 90 * T, what: Change::Restart, of: 2 };
+    assert_eq!(causes, [&crash(2, 30 * T), &restart, &crash(2, 150 * T)]);
+}
+
+#[test]
+fn a_timeout_that_is_too_short_is_named_a_suspicion_and_a_crash_a_crash() {
+    let mut plan = plan(4, &[(3, 200 * T, None)]);
+    // Now and then a message takes longer than the timeout.
+    let latency = Distribution::Exponential { mean: T };
+    plan.network.latency = mutua_simulator::Latency::Everywhere(latency);
+    let report = run_with("suzuki-kasami", plan, ElectionName::Bully, Detector::Timeout(6 * T));
+    let causes: Vec<_> = report.repairs.iter().flat_map(|repaired| &repaired.causes).collect();
+    assert!(causes.iter().any(|cause| cause.what == Change::Suspicion), "{causes:?}");
+    let crashes: Vec<_> = causes.iter().filter(|cause| cause.what == Change::Crash).collect();
+    assert!(crashes.iter().all(|cause| (cause.of, cause.at) == (3, 200 * T)), "{crashes:?}");
+    assert!(!crashes.is_empty(), "{causes:?}");
+    let before = causes.iter().filter(|cause| cause.at < 200 * T);
+    assert!(before.clone().count() > 0 && before.clone().all(|it| it.what != Change::Crash));
+}
+
+#[test]
+fn an_algorithm_without_a_special_repair_is_repaired_as_with_the_generic_one() {
+    let report = special("suzuki-kasami", plan(5, &[(2, 30 * T, None)]));
+    assert_eq!((report.repair, report.repairs[0].how), ("generic", "view"));
+    assert_eq!(special("lamport", plan(5, &[(2, 30 * T, None)])).repair, "special");
 }

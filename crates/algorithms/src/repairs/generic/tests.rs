@@ -1,29 +1,30 @@
 use super::*;
-use crate::{FencingToken, Setup, mutexes::NaimiTrehel, repairs::ElectionName};
+use crate::{
+    FencingToken, Setup,
+    mutexes::{LeLann, NaimiTrehel},
+    repairs::ElectionName,
+    self_stabilizing::Dijkstra,
+};
 
-type Repaired = Generic<NaimiTrehel>;
-type Sent = (NodeId, NodeId, Time, RepairMessage<<NaimiTrehel as Mutex>::Message>);
+type Sent<M> = (NodeId, NodeId, Time, RepairMessage<<M as Mutex>::Message>);
+type Three = ThreeOf<NaimiTrehel>;
 
 /// Three processes, process 0 with the token; their messages wait in `sent`.
-struct Three {
-    processes: Vec<Repaired>,
-    sent: Vec<Sent>,
+struct ThreeOf<M: Mutex> {
+    processes: Vec<Generic<M>>,
+    sent: Vec<Sent<M>>,
     tokens: Vec<FencingToken>,
 }
 
-impl Three {
+impl<M: Mutex> ThreeOf<M> {
     fn new() -> Self {
-        let plan = Plan::new::<NaimiTrehel>(&Setup::new(3), ElectionName::ChangRoberts);
+        let plan = Plan::new::<M>(&Setup::new(3), ElectionName::ChangRoberts);
         let plan = Shared::new(plan.expect("a plan"));
         let processes = (0..3).map(|me| Generic::new(NodeId(me), &plan)).collect();
         Self { processes, sent: Vec::new(), tokens: Vec::new() }
     }
 
-    fn call(
-        &mut self,
-        me: u32,
-        event: impl FnOnce(&mut Repaired, &mut Outbox<<NaimiTrehel as Mutex>::Message>),
-    ) {
+    fn call(&mut self, me: u32, event: impl FnOnce(&mut Generic<M>, &mut Outbox<M::Message>)) {
         let mut out = Outbox::new();
         let process = &mut self.processes[me as usize];
         event(process, &mut out);
@@ -41,7 +42,7 @@ impl Three {
 
     /// Delivers the messages that fit, and those that follow from them, but to the process that is
     /// down.
-    fn deliver(&mut self, down: u32, fits: impl Fn(&Sent) -> bool) {
+    fn deliver(&mut self, down: u32, fits: impl Fn(&Sent<M>) -> bool) {
         while let Some(index) = self.sent.iter().position(&fits) {
             let (from, to, time, message) = self.sent.remove(index);
             if to.0 != down {
@@ -125,4 +126,31 @@ fn a_message_of_the_next_view_waits_until_that_begins() {
     three.call(0, |process, out| process.release(out));
     three.deliver(2, |_| true);
     assert_eq!(three.processes[1].phase(), Phase::InCs);
+}
+
+/// An idle token leaves a ring's process at once; but not that of the oldest request, whose client
+/// would wait for a whole round then.
+fn oldest_enters_first_on_a_ring<M: Mutex>() {
+    let mut three = ThreeOf::<M>::new();
+    // Process 2 requests before process 1, and process 0 crashes with the token.
+    three.call(2, |process, out| process.request(out));
+    three.call(1, |process, out| process.observe(NodeId(2), Time::new(0, 5), out));
+    three.call(1, |process, out| process.request(out));
+    three.sent.clear();
+    for me in [1, 2] {
+        three.call(me, |process, out| process.crashed(NodeId(0), out));
+    }
+    while three.tokens.is_empty() && !three.sent.is_empty() {
+        let (from, to, time, message) = three.sent.remove(0);
+        if to != NodeId(0) {
+            three.call(to.0, |process, out| process.receive(from, time, message, out));
+        }
+    }
+    assert_eq!(three.processes[2].phase(), Phase::InCs, "{:?}", three.processes);
+}
+
+#[test]
+fn on_a_ring_the_oldest_request_enters_first_in_the_next_view() {
+    oldest_enters_first_on_a_ring::<LeLann>();
+    oldest_enters_first_on_a_ring::<Dijkstra>();
 }

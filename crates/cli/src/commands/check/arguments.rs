@@ -16,7 +16,7 @@ use crate::{
     durations,
     exit::usage,
     names,
-    repair::{RepairArgument, elections},
+    repair::{RepairArgument, elections, repair_help},
     system::SystemArguments,
 };
 
@@ -68,10 +68,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "K", default_value_t = 0)]
     crashes: u32,
 
-    /// Repair after crashes: none; generic (the survivors elect a leader and start the algorithm
-    /// anew); special (the algorithm's own repair where that suffices, else as generic); or
-    /// generic-without-views, a negative control whose messages do not name their view.
-    #[arg(long, value_name = "REPAIR", default_value = "none", hide_possible_values = true)]
+    // The help lists the algorithms with a special repair, from the registry.
+    #[arg(long, value_name = "REPAIR", default_value = "none", hide_possible_values = true,
+          help = repair_help("Or generic-without-views, a negative control whose messages do not \
+          name their view"))]
     repair: RepairArgument,
 
     /// Election of the repair's leader: bully, chang-roberts or invitation [default: bully].

@@ -1,6 +1,8 @@
 //! The report of a check, for people and for programs.
 
-use mutua_algorithms::{Fields, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+use mutua_algorithms::{Claim, Fields, NodeId};
 use mutua_checker::{
     Event, INVARIANT_FORMS, Report, Search, Stop, Task, Trail, Verdict, What, name_of,
 };
@@ -224,10 +226,63 @@ fn explanation(task: &Task, property: &str, trail: &Trail) -> String {
     if let Some(cycle) = trail.cycle {
         return lasso(trail, cycle);
     }
+    if property == Claim::Agreement.name() {
+        return match task.system.repair {
+            None => disagreement(trail),
+            Some(_) => two_in_charge(trail),
+        };
+    }
     // The run ends in a deadlock, if the script of it does.
     let scripted = counterexample::script(task, property, trail).ok();
     let deadlock = scripted.and_then(|scripted| scripted.played.deadlock);
     deadlock.map_or_else(String::new, |deadlock| format!("       {}\n", deadlock.sentence))
+}
+
+/// What an election has decided wrongly: the last step takes a process for the coordinator while a
+/// higher one is up, or two processes know different ones.
+fn disagreement(trail: &Trail) -> String {
+    let (mut down, mut elected) = (BTreeSet::new(), BTreeMap::new());
+    for step in &trail.steps {
+        match step.what {
+            What::Event(Event::Crash) => {
+                down.insert(step.at);
+                elected.remove(&step.at);
+            }
+            What::Event(Event::Restart) => {
+                down.remove(&step.at);
+            }
+            _ => {}
+        }
+        elected.extend(step.elects.map(|coordinator| (step.at, coordinator)));
+    }
+    let takes = |(who, coordinator): (&NodeId, &NodeId)| {
+        format!("{} takes {} for the coordinator", name_of(*who), name_of(*coordinator))
+    };
+    let last = trail.steps.last().filter(|step| step.elects.is_some()).map(|step| step.at);
+    let wrong = last.and_then(|at| elected.get_key_value(&at));
+    let above = |coordinator: &NodeId| {
+        let mut all = (0..trail.last.len()).rev().map(NodeId::from);
+        all.find(|node| node > coordinator && !down.contains(node))
+    };
+    match wrong.and_then(|found| Some((found, above(found.1)?))) {
+        Some((found, higher)) => {
+            format!("       {}, but {}, which is higher, is up\n", takes(found), name_of(higher))
+        }
+        None => {
+            let all: Vec<_> = elected.iter().map(takes).collect();
+            format!("       {}\n", all.join("; "))
+        }
+    }
+}
+
+/// Two processes are in charge at once, each by what it knows; or one view has two leaders.
+fn two_in_charge(trail: &Trail) -> String {
+    let who = trail.steps.last().map_or_else(String::new, |step| name_of(step.at));
+    format!(
+        "{}       {who} can grant or enter by itself (it has the token, or coordinates) while \
+         another process can too,\n       or its view has two leaders\n",
+        last(trail)
+    )
 }
 
 /// The steps that repeat, and the processes that wait for ever meanwhile.

@@ -54,7 +54,9 @@ fn repaired() -> String {
          is repaired, beyond that\naround the same moment without the crash: the crash is \
          reported after {} mean latencies, and the\nalgorithm's own repair is used where it \
          suffices, else an election (bully) and a view change.\nProcesses and times of crashes \
-         are drawn, unless --crash gives them. The other figures are without\ncrashes.\n\n",
+         are drawn, unless --crash gives them. The other figures are without\ncrashes. Le Lann's \
+         own repair acknowledges each pass of the token, as many messages again as the\n\
+         algorithm's; no figure counts them.\n\n",
         number(DETECTION)
     )
 }

@@ -9,7 +9,11 @@ use mutua_simulator::{
 };
 use serde::Serialize;
 
-use super::{Arguments, NODES, recording::Recording, replay, unfit};
+use super::{
+    Arguments, NODES,
+    recording::{Recording, Shown},
+    replay, unfit,
+};
 use crate::{durations, exit::usage, names, size, verdict::of_seed, words::counted};
 
 /// The output of `--json`: the first run, with means over several runs of messages and turn-around.
@@ -37,8 +41,11 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     for number in 0..arguments.runs {
         let mut plan = ElectionPlan { seed: plan.seed.wrapping_add(number), ..plan.clone() };
         plan.setup.ring = ring(arguments, about, &plan)?;
-        let recording =
-            if number == 0 { Recording::new(arguments, replay::title(), None)? } else { None };
+        let recording = if number == 0 {
+            Recording::new(arguments, replay::title(), Shown::Whole)?
+        } else {
+            None
+        };
         let report = match &recording {
             None => elect(about.name, &plan, None),
             Some(recording) => {

@@ -1,6 +1,6 @@
 //! `--trace FILE` and `--diagram FILE`: the events of a run, as lines and as a diagram.
 
-use std::{cell::RefCell, fs::File, io::BufWriter, path::Path, rc::Rc};
+use std::{cell::RefCell, fs::File, io::BufWriter, path::PathBuf, rc::Rc};
 
 use anyhow::{Context, Result};
 use mutua_algorithms::Start;
@@ -8,15 +8,15 @@ use mutua_lab::diagram::Drawing;
 use mutua_simulator::Recorder;
 use mutua_trace::{Event, Header, Unit, What, WriteError, Writer};
 
-use super::Arguments;
-use crate::picture::PictureArguments;
-
-/// A diagram shows the first few thousand events; the number kept for it is bounded.
-const KEPT: usize = 50_000;
+use super::{
+    Arguments,
+    kept::{Kept, Part},
+};
+use crate::{output, picture::PictureArguments};
 
 /// The files to which the events of a run are written.
 pub(super) struct Recording {
-    trace: Option<String>,
+    trace: Option<PathBuf>,
     picture: PictureArguments,
     /// The command that repeats the run.
     command: String,
@@ -27,42 +27,61 @@ pub(super) struct Recording {
 
 #[derive(Default)]
 struct Written {
-    /// The file, before the header is known.
-    file: Option<File>,
+    /// The file of the trace, which is created when the run begins.
+    trace: Option<PathBuf>,
     writer: Option<Writer<BufWriter<File>>>,
-    failure: Option<WriteError>,
+    failure: Option<anyhow::Error>,
     header: Option<Header>,
-    /// The beginning of the run, for a diagram.
-    kept: Option<Vec<Event>>,
+    /// What a diagram shows.
+    kept: Option<Kept>,
     /// How many entries a diagram shows, and how many there were.
     shown: Option<u64>,
     entries: u64,
     /// The index of the first event after those entries.
     end: Option<usize>,
+    /// The times that a diagram shows, unless an option gives others.
+    times: Option<(u64, u64)>,
+}
+
+/// What a diagram shows if no option says so.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shown {
+    /// The whole run, as far as there is room.
+    Whole,
+    /// The beginning with so many entries, since after the last measured one others still enter;
+    /// but all if a property is violated.
+    Entries(u64),
+    /// The first repair and what follows it; [`Recording::show_only`] gives the times.
+    Repair,
 }
 
 impl Recording {
-    /// Opens the files before the simulation, so that an error costs no time; none without options.
-    /// A diagram ends after so many entries, since after the last measured one others still enter;
-    /// but it shows all if a property is violated.
+    /// Checks the files before the simulation, so that an error costs no time; none without
+    /// options. None of them is created before there is something to write.
     pub(super) fn new(
         arguments: &Arguments,
         command: String,
-        shown: Option<u64>,
+        shown: Shown,
     ) -> Result<Option<Self>> {
         arguments.picture.check(Unit::Nanoseconds)?;
-        let (trace, picture) = (arguments.trace.clone(), arguments.picture.clone());
+        let trace = arguments.trace.as_ref().map(PathBuf::from);
+        let picture = arguments.picture.clone();
         if trace.is_none() && picture.diagram.is_none() {
             return Ok(None);
         }
-        let create = |name: &Path| {
-            File::create(name).with_context(|| format!("cannot write to `{}`", name.display()))
+        trace.iter().chain(&picture.diagram).try_for_each(|file| output::check(file))?;
+        let part = match (picture.times(), shown) {
+            (Some((first, last)), _) => Part::Times(first, last),
+            (None, Shown::Repair) => Part::Repair,
+            (None, Shown::Whole | Shown::Entries(_)) => Part::Beginning,
         };
-        let diagram = picture.diagram.as_deref().map(create).transpose()?;
         let written = Written {
-            file: trace.as_deref().map(Path::new).map(create).transpose()?,
-            kept: diagram.map(|_| Vec::new()),
-            shown,
+            trace: trace.clone(),
+            kept: picture.diagram.is_some().then(|| Kept::new(part)),
+            shown: match shown {
+                Shown::Entries(shown) if part == Part::Beginning => Some(shown),
+                Shown::Entries(_) | Shown::Whole | Shown::Repair => None,
+            },
             ..Written::default()
         };
         let sections = arguments.sections.map_or(1, |sections| sections.count);
@@ -80,13 +99,10 @@ impl Recording {
         Recorder::new(header, move |event| written.borrow_mut().write(event))
     }
 
-    /// Lets the diagram show these times only, if it has any event of them; nanoseconds.
-    pub(super) fn show_only(&self, times: std::ops::RangeInclusive<u64>) {
-        if let Some(kept) = &mut self.written.borrow_mut().kept
-            && kept.iter().any(|event| times.contains(&event.at))
-        {
-            kept.retain(|event| times.contains(&event.at));
-        }
+    /// Lets the diagram show these times only, the first and the last included, unless an option
+    /// gives others; nanoseconds.
+    pub(super) fn show_only(&self, times: (u64, u64)) {
+        self.written.borrow_mut().times = Some(times);
     }
 
     /// Closes the files, or returns why they are incomplete.
@@ -95,15 +111,22 @@ impl Recording {
         if let Some(name) = &self.trace {
             let finished = match (written.failure, written.writer) {
                 (Some(error), _) => Err(error),
-                (None, Some(writer)) => writer.finish().map(drop),
+                (None, Some(writer)) => writer.finish().map(drop).map_err(WriteError::into),
                 (None, None) => Ok(()),
             };
-            finished.with_context(|| format!("the trace in `{name}` is incomplete"))?;
+            finished.with_context(|| format!("the trace in `{}` is incomplete", name.display()))?;
         }
-        if let (Some(header), Some(events)) = (&written.header, &written.kept) {
+        if let (Some(header), Some(kept)) = (&written.header, written.kept) {
+            let range = kept.range;
+            let (history, events) = kept.finish();
             let violated = events.iter().any(|event| matches!(event.what, What::Violation { .. }));
             let end = written.end.filter(|_| !violated).unwrap_or(events.len());
-            self.picture.write(header, &events[..end], Drawing::default())?;
+            let is_there = |&(first, last): &(u64, u64)| {
+                events.iter().any(|event| (first..=last).contains(&event.at))
+            };
+            let steps = written.times.filter(is_there);
+            let drawing = Drawing { steps, history, ..Drawing::default() };
+            self.picture.write_part(header, &events[..end], range, drawing)?;
         }
         Ok(())
     }
@@ -112,8 +135,10 @@ impl Recording {
 impl Written {
     fn begin(&mut self, header: &Header) {
         self.header = Some(header.clone());
-        if let Some(file) = self.file.take() {
-            match Writer::new(BufWriter::new(file), header.clone()) {
+        if let Some(file) = &self.trace {
+            let opened = File::create(file).map_err(anyhow::Error::from);
+            let writer = |file| Ok(Writer::new(BufWriter::new(file), header.clone())?);
+            match opened.and_then(writer) {
                 Ok(writer) => self.writer = Some(writer),
                 Err(error) => self.failure = Some(error),
             }
@@ -124,15 +149,15 @@ impl Written {
         if let Some(writer) = &mut self.writer
             && self.failure.is_none()
         {
-            self.failure = writer.write(&event).err();
+            self.failure = writer.write(&event).err().map(anyhow::Error::from);
         }
-        if let Some(kept) = self.kept.as_mut().filter(|kept| kept.len() < KEPT) {
+        if let (Some(kept), Some(header)) = (&mut self.kept, &self.header) {
             if matches!(event.what, What::Enter { .. }) {
                 self.entries += 1;
                 let is_past = self.shown.is_some_and(|shown| self.entries > shown);
-                self.end = self.end.or(is_past.then_some(kept.len()));
+                self.end = self.end.or(is_past.then(|| kept.len()));
             }
-            kept.push(event);
+            kept.add(header, &event);
         }
     }
 }

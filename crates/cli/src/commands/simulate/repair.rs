@@ -1,17 +1,19 @@
 //! `mutua simulate --repair generic|special`: crashes, their repair and its cost.
 
+mod text;
+
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use mutua_algorithms::About;
-use mutua_simulator::{
-    Detector, Distribution, RepairPlan, RepairReport, Repaired, simulate_repaired,
-};
+use mutua_simulator::{Detector, Distribution, RepairPlan, RepairReport, simulate_repaired};
 
-use super::{Arguments, NODES, recording::Recording, replay, unfit};
-use crate::{
-    durations, exit::usage, repair::RepairArgument, size, verdict::of_seed, words::counted,
+use super::{
+    Arguments, NODES,
+    recording::{Recording, Shown},
+    replay, unfit,
 };
+use crate::{exit::usage, repair::RepairArgument, size};
 
 /// Whether a run with a repair is wanted.
 pub(super) fn is_selected(arguments: &Arguments) -> bool {
@@ -63,7 +65,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
         handling: None,
         gap_at: None,
     };
-    let recording = Recording::new(arguments, replay::title(), None)?;
+    let recording = Recording::new(arguments, replay::title(), Shown::Repair)?;
     let report = match &recording {
         None => simulate_repaired(about.name, &plan, None),
         Some(recording) => {
@@ -82,7 +84,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        show(about, &plan, &report);
+        print!("{}", text::all(about, &plan, &report));
     }
     if report.report.violations.is_empty() {
         return Ok(ExitCode::SUCCESS);
@@ -91,20 +93,15 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     Ok(ExitCode::FAILURE)
 }
 
-/// The times that a diagram shows: from shortly before the first crash to the first entry after the
-/// last repair; none without a repair, and none for runs that are shown whole.
-fn around_the_repairs(
-    plan: &RepairPlan,
-    report: &RepairReport,
-) -> Option<std::ops::RangeInclusive<u64>> {
+/// The times that a diagram shows, the first and the last: from shortly before the first crash to
+/// the first entry after the last repair, or to the first violation; none without a repair.
+fn around_the_repairs(plan: &RepairPlan, report: &RepairReport) -> Option<(u64, u64)> {
     let (first, last) = (report.repairs.first()?, report.repairs.last()?);
     let margin = (SHOWN_AROUND * plan.plan.network.mean_latency()) as u64;
-    let end = last.entered_at.unwrap_or(last.resumed_at).max(last.resumed_at);
-    report
-        .report
-        .violations
-        .is_empty()
-        .then(|| first.changed_at.saturating_sub(margin)..=end + margin)
+    let repaired = last.entered_at.unwrap_or(last.resumed_at).max(last.resumed_at);
+    let violated = report.report.violations.first().map(|violation| violation.at);
+    let end = violated.unwrap_or(repaired);
+    Some((first.changed_at.min(end).saturating_sub(margin), end + margin))
 }
 
 /// A diagram shows so many mean latencies before the first crash and after the last repair.
@@ -146,89 +143,4 @@ fn refuse(arguments: &Arguments) -> Result<()> {
             "{option} does not go with a repair: leave it out, or use --repair none"
         ))),
     }
-}
-
-fn show(about: &About, plan: &RepairPlan, report: &RepairReport) {
-    println!(
-        "{}, {}, {} repair with {}, {}\n",
-        about.title,
-        counted(plan.plan.setup.nodes.into(), "process"),
-        report.repair,
-        report.election,
-        words(plan.detector)
-    );
-    for repaired in &report.repairs {
-        println!("{}", line(repaired));
-    }
-    if report.repairs.is_empty() {
-        println!("repairs      none");
-    }
-    for (purpose, kinds) in &report.messages_by_purpose {
-        let total: u64 = kinds.values().sum();
-        let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-        println!("messages     {purpose} {total}: {}", kinds.join(", "));
-    }
-    let (before, after) = (report.entries_before, report.entries_after);
-    if plan.plan.network.outages.is_empty() && plan.chosen.is_empty() {
-        println!("entries      {before}");
-    } else {
-        println!("entries      {before} before the first crash, {after} after it");
-    }
-    println!(
-        "lost         {}; {}",
-        counted(report.requests_lost, "request"),
-        counted(report.double_entries, "double entry")
-    );
-    match report.report.violations.as_slice() {
-        [] => println!("checks       mutual exclusion, liveness of survivors and fencing hold"),
-        violations => {
-            for violation in violations.iter().take(5) {
-                let (name, seed) = (violation.property.name(), of_seed(violation, 1));
-                let at = durations::show(violation.at as f64);
-                println!("VIOLATION    {name}, {seed}at {at}: {}", violation.what);
-            }
-        }
-    }
-    println!("events       {}, trace {}", report.report.events, report.report.trace_hash);
-}
-
-fn words(detector: Detector) -> String {
-    match detector {
-        Detector::Perfect(delay) => {
-            format!("crashes reported after {}", durations::show_distribution(&delay))
-        }
-        Detector::Timeout(limit) => {
-            format!("a crash suspected after a silence of {}", durations::show(limit as f64))
-        }
-    }
-}
-
-/// One repair, its times since the crash or restart.
-fn line(repaired: &Repaired) -> String {
-    let since = |at: u64| durations::show(at.saturating_sub(repaired.changed_at) as f64);
-    let entry = match repaired.entered_at {
-        Some(at) => format!("first entry after {}", since(at)),
-        None => "no entry yet".to_owned(),
-    };
-    let stopped = repaired
-        .stopped_for()
-        .map_or(String::new(), |time| format!(" (no entry for {})", durations::show(time as f64)));
-    let (after, at) = (repaired.after, durations::show(repaired.changed_at as f64));
-    let (first, last) = (since(repaired.suspended_at), since(repaired.resumed_at));
-    let steps = match (repaired.without, repaired.leader) {
-        (None, leader) => format!(
-            "suspended after {first}, view of {} started by {} after {}, resumed after {last}",
-            repaired.members,
-            leader.map_or("none".to_owned(), |leader| leader.to_string()),
-            since(repaired.started_at),
-        ),
-        (Some(crashed), None) => {
-            format!("{} go on without {crashed} after {first} to {last}", repaired.members)
-        }
-        (Some(crashed), Some(by)) => format!(
-            "{} go on without {crashed} after {first}, its part taken over by {by} after {last}",
-            repaired.members
-        ),
-    };
-    format!("view {:<7} {after} at {at}: {steps}, {entry}{stopped}", repaired.view)
 }

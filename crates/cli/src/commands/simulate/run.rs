@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{
     Arguments, Outcome,
-    recording::Recording,
+    recording::{Recording, Shown},
     replay::{self, Short},
 };
 use crate::exit::usage;
@@ -32,7 +32,7 @@ pub(super) fn all_seeds(
         // The trace is that of the first seed.
         let is_recorded = number == 0 && !arguments.shrink;
         let recording = if is_recorded {
-            Recording::new(arguments, replay::title(), Some(plan.entries))?
+            Recording::new(arguments, replay::title(), Shown::Entries(plan.entries))?
         } else {
             None
         };
@@ -76,7 +76,7 @@ pub(super) fn record(
     short: Option<&Short>,
 ) -> Result<()> {
     let title = short.map_or_else(replay::title, |short| short.command.clone());
-    let recording = Recording::new(arguments, title, Some(plan.entries))?;
+    let recording = Recording::new(arguments, title, Shown::Entries(plan.entries))?;
     let Some(recording) = recording else { return Ok(()) };
     let make = |name, start: &_| recording.recorder(name, start);
     let report = simulate_watched(about.name, plan, Some(&make), &mut |_, _| ());
