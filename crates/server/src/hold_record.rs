@@ -27,6 +27,7 @@ use crate::{
     Moment,
     clients::millis,
     hosting,
+    lease_record::WIDTH,
     leases::{Held, Name, Opening},
 };
 
@@ -100,7 +101,7 @@ fn path(directory: &Path) -> PathBuf {
 }
 
 fn header(boot: &str, generation: u64) -> Vec<u8> {
-    let text = format!("mutua holds 1 {boot:36} {generation:020}\n");
+    let text = format!("mutua holds 1 {boot:WIDTH$} {generation:020}\n");
     let mut bytes = text.into_bytes();
     bytes.resize(HEADER as usize, b' ');
     bytes

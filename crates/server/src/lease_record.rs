@@ -94,11 +94,9 @@ impl LeaseRecord {
         marked: impl FnOnce(&dyn Fn(i64) -> bool) -> Option<Duration>,
     ) -> io::Result<(Self, Unclean)> {
         let &Opening { directory, now, with_holds, .. } = opening;
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let (file, text) = super::open_record(&directory.join("leases"))?;
         let (last, unknown) = (Record::default(), Moment::ZERO);
-        let boot = boot.trim().to_owned();
-        let mut record = Self { file, boot, last, unknown, generation: 0, holds: None };
+        let mut record = Self { file, boot: boot(), last, unknown, generation: 0, holds: None };
         let mut unclean = record.read(&text, opening);
         unclean.holds.retain(|(hold, _)| hold.left(now) > Duration::ZERO);
         for (hold, _) in &mut unclean.holds {
@@ -133,8 +131,10 @@ impl LeaseRecord {
             return unreadable;
         };
         if boot != self.boot || boot.is_empty() {
-            // Moments of another boot are of another clock.
-            let counts = (remote || self.boot.is_empty()) && longest > Duration::ZERO;
+            // Its moments are of another clock. A start of the machine has ended all clients on it.
+            let unknown = boot.is_empty() || self.boot.is_empty();
+            let same = unknown || machine_of(boot) == machine_of(&self.boot);
+            let counts = (remote || same) && longest > Duration::ZERO;
             return Unclean { any: counts.then_some(longest), holds: Vec::new() };
         }
         let holds = match generation {
@@ -241,8 +241,30 @@ impl<'a> Words<'a> {
         let Self { longest, boot, until, generation, unknown } = self;
         let moment = |moment: &Moment| millis(moment.since(Moment::ZERO));
         let (longest, until, unknown) = (millis(*longest), moment(until), moment(unknown));
-        format!("{longest:020} {boot:36} {until:020} {generation:020} {unknown:020}\n")
+        format!("{longest:020} {boot:WIDTH$} {until:020} {generation:020} {unknown:020}\n")
     }
+}
+
+/// What a boot is called, at most.
+pub(super) const WIDTH: usize = 64;
+
+/// The machine's boot and, behind a slash, how far the clock of this process is ahead of the
+/// machine's: a container can be started again with another clock. Empty if it is not known.
+fn boot() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    // Kernels without namespaces for clocks have no such file.
+    let offsets = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    let ahead = offsets.lines().find_map(|line| line.strip_prefix("boottime"));
+    let ahead: Vec<_> = ahead.unwrap_or("0 0").split_ascii_whitespace().collect();
+    match boot.trim() {
+        "" => String::new(),
+        boot => format!("{boot}/{}", ahead.join(".")),
+    }
+}
+
+/// The part of a boot that is the machine's.
+fn machine_of(boot: &str) -> &str {
+    boot.split_once('/').map_or(boot, |(machine, _)| machine)
 }
 
 /// Rounded up: a record that is too short would allow a grant too early.
@@ -254,7 +276,7 @@ fn millis(time: Duration) -> u128 {
 mod tests {
     use std::{path::Path, time::Duration};
 
-    use super::{LeaseRecord, Opening};
+    use super::{LeaseRecord, Opening, Record};
     use crate::Moment;
 
     const NOW: Moment = Moment::from_nanos(5_000_000_000);
@@ -328,6 +350,18 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_the_same_boot_and_another_clock_counts_for_its_whole_length() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (mut record, _) = open(directory.path(), false);
+        // What it says of moments is of no use: they may be far ahead of this clock.
+        let until = NOW.after(Duration::from_secs(1_000_000));
+        record.boot = format!("{}/1000.0", super::machine_of(&record.boot));
+        let written = Record { longest: Duration::from_secs(3), until };
+        record.write_record(written).expect("written");
+        assert_eq!(open(directory.path(), false).1, Some(Duration::from_secs(3)));
+    }
+
+    #[test]
     fn a_record_of_another_boot_counts_for_remote_clients_only() {
         let directory = tempfile::tempdir().expect("a directory");
         let write = || std::fs::write(directory.path().join("leases"), "700 another-boot\n");
@@ -342,7 +376,9 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         for text in ["x", "5 boot x", "12 "] {
             std::fs::write(directory.path().join("leases"), text).expect("written");
-            let expected = if text == "12 " { None } else { Some(BOUND) };
+            // Without a boot it may be of this one.
+            let short = Some(Duration::from_millis(12));
+            let expected = if text == "12 " { short } else { Some(BOUND) };
             assert_eq!(open(directory.path(), false).1, expected, "{text:?}");
         }
     }
