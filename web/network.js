@@ -416,10 +416,8 @@ export class Network {
  * needs as long to find it again as for the rest of a step.
  */
 function fonts() {
-	const text = (/** @type {string} */ style) => svg("text", { class: style }, "P0");
-	const group = (/** @type {string} */ style, /** @type {string} */ within) => svg("g", { class: style }, text(within));
-	const used = [text(""), text("name"), text("name small"), text("state"), group("node in_cs", "state"), group("pill", ""), group("cycle", "")];
-	return svg("g", { visibility: "hidden", "aria-hidden": "true" }, ...used);
+	const used = ["", "font1", "font1 font2", "font3", "font3 font4", "font5", "font6"];
+	return svg("g", { visibility: "hidden", "aria-hidden": "true" }, ...used.map((style) => svg("text", { class: style }, "P0")));
 }
 
 /** @param {Sent} message */

@@ -304,9 +304,12 @@ mod tests {
                 line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line)
             })
             .collect();
-        // A rule has the key of its algorithm's structure, and not the other one.
-        for (algorithm, other) in [("maekawa", "topology = "), ("raymond", "quorums = ")] {
-            let kept = all.iter().filter(|line| !line.starts_with(other));
+        // A rule has the keys of its algorithm, and not those of another one.
+        let others: [(_, &[&str]); 2] =
+            [("maekawa", &["topology = "]), ("raymond", &["quorums = ", "with = "])];
+        for (algorithm, others) in others {
+            let is_other = |line: &&&str| others.iter().any(|other| line.starts_with(other));
+            let kept = all.iter().filter(|line| !is_other(line));
             let text = kept.map(|line| format!("{line}\n")).collect::<String>();
             let text = text.replace("\"maekawa\"", &format!("\"{algorithm}\""));
             let config = Config::parse(&text, "example").expect("valid with every key");
