@@ -25,10 +25,9 @@ use prost::Message;
 
 use crate::{
     Moment,
-    clients::millis,
-    hosting,
     lease_record::WIDTH,
     leases::{Held, Name, Opening},
+    recorded,
 };
 
 /// The bytes before the first slot.
@@ -63,14 +62,14 @@ pub(crate) struct HoldRecord {
 impl HoldRecord {
     pub(crate) fn new(now: Moment, name: &Name, held: Held) -> Self {
         let Held { fencing_token, opening, since, until, broken } = held;
-        let granted_ms = hosting::calendar_ms().saturating_sub(millis(now.since(since)));
+        let granted_ms = recorded::granted_ms(now, since);
         Self { name: Name::clone(name), fencing_token, opening, until, granted_ms, broken }
     }
 
     /// The hold, seen by a node that starts now.
     pub(crate) fn held(self, now: Moment) -> Held {
         let Self { fencing_token, opening, until, granted_ms, broken, .. } = self;
-        Held { fencing_token, opening, since: hosting::since(now, granted_ms), until, broken }
+        Held { fencing_token, opening, since: recorded::since(now, granted_ms), until, broken }
     }
 
     /// How long its client may still hold the lock, seen by a node that starts now.
@@ -240,7 +239,7 @@ fn encode(hold: &HoldRecord, key: Option<v1::RecordedKey>) -> Vec<u8> {
     numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
     bytes.extend_from_slice(&u32::try_from(name.len()).unwrap_or(u32::MAX).to_le_bytes());
     bytes.extend_from_slice(name);
-    let client = hosting::recorded_value(opening, key, *granted_ms);
+    let client = recorded::recorded_value(opening, key, *granted_ms);
     let client = v1::Recorded { broken: *broken, ..client };
     client.encode(&mut bytes).expect("a vector grows");
     bytes
@@ -260,7 +259,7 @@ fn decode(bytes: &[u8]) -> Option<Recorded> {
     let hold = HoldRecord {
         name: Name::from(name),
         fencing_token: number(0)?,
-        opening: hosting::recorded_opening(value, number(1)?.cast_signed(), ttl),
+        opening: recorded::recorded_opening(value, number(1)?.cast_signed(), ttl),
         until: Moment::from_nanos(number(3)?),
         granted_ms,
         broken,

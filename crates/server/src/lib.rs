@@ -37,6 +37,7 @@ mod node_requests;
 mod peers_query;
 mod process;
 mod recipes;
+mod recorded;
 mod reload;
 mod session_stream;
 mod traces;

@@ -1,7 +1,7 @@
 //! Real nodes on hosts of their own, clients that lock through them, and faults: processes are
 //! killed and stopped, links are cut, delayed and lossy, disks are full, clocks differ. At no time
-//! two clients hold one lock, and fencing tokens grow; when the faults are over, every host acquires
-//! the lock again.
+//! two clients hold one lock, and fencing tokens grow; when the faults are over, every host
+//! acquires the lock again.
 //!
 //! `MUTUA_FAULTS=200 MUTUA_SEED=7 cargo test -p mutua --test real_faults` runs more faults, or
 //! others; `MUTUA_ALGORITHM` chooses one. `cargo xtask campaign --real` runs many slices and keeps

@@ -12,12 +12,11 @@ use tonic::Status;
 
 use super::{Entry, State, queue_of, shape::Condition};
 use crate::{
-    Core, Moment, Service, Waiter,
-    hosting::{granted_ms, recorded},
-    lease_locks,
+    Core, Moment, Service, Waiter, lease_locks,
     leases::{Name, RequestId, SessionId, WaitLimit},
     node_requests::NodeRequest,
     proto::v1::RecordedKey,
+    recorded::{granted_ms, recorded},
 };
 
 /// How long the record of a change may take.
