@@ -1,4 +1,4 @@
-//! A hold of a client as it is recorded: at other members, or in the data directory of a single node.
+//! A hold of a client as it is recorded: at other members, or on the disk of a single node.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
