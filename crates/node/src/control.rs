@@ -68,10 +68,10 @@ pub(crate) enum ControlError {
     Garbled,
     #[error("a message of {0} bytes; at most {MAX_BODY} are allowed")]
     TooLong(usize),
-    /// The caller is told.
+    /// The reason is sent to the caller.
     #[error("{0}")]
     Refused(String),
-    /// The caller may be a stranger, and is told nothing.
+    /// No reason is sent: the caller may be a stranger.
     #[error("{0}")]
     OtherCluster(String),
 }

@@ -223,7 +223,7 @@ impl NodeHandle {
         })
     }
 
-    /// Tells other members now which holds of clients outside the process are over. They are told
+    /// Sends other members now which holds of clients outside the process are over. They learn it
     /// soon in any case.
     pub fn send_over(&self) {
         self.driver.call(|core, now| core.protocol.send_over(now));

@@ -87,7 +87,7 @@ impl Core {
                 self.leases.granted(now, request, token);
             }
             Err(AcquireError::Busy) => self.leases.refused(now, request, None),
-            // The process ends now. A client that is told nothing goes on waiting at another member
+            // The process ends now. A client without a reply goes on waiting at another member
             // or for the next process, as after a crash.
             Err(AcquireError::Stopped(_)) => {}
             Err(error) => self.leases.refused(now, request, Some(error.to_string())),

@@ -44,16 +44,16 @@ mod tests {
     use super::alert_in_words;
 
     #[test]
-    fn an_alert_in_a_librarys_text_is_told_in_words() {
-        let told = |name: &str| alert_in_words(&format!("received fatal alert: {name}"));
+    fn an_alert_in_a_librarys_text_is_put_into_words() {
+        let in_words = |name: &str| alert_in_words(&format!("received fatal alert: {name}"));
         for (name, word) in [
             ("CertificateExpired", "expired"),
             ("UnknownCA", "CA"),
             ("CertificateRevoked", "revoked"),
         ] {
-            assert!(told(name).is_some_and(|text| text.contains(word)), "{name}");
+            assert!(in_words(name).is_some_and(|text| text.contains(word)), "{name}");
         }
-        assert!(told("BadCertificate").is_some_and(|text| text.contains("BadCertificate")));
+        assert!(in_words("BadCertificate").is_some_and(|text| text.contains("BadCertificate")));
         assert_eq!(alert_in_words("connection reset"), None);
     }
 }

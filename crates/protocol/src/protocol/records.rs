@@ -133,8 +133,8 @@ impl Protocol {
         }
     }
 
-    /// Tells the keepers now which holds of clients are over, and not with the next batch: a client
-    /// that was told of its release does not find the lock held by itself if this node is lost.
+    /// Sends the keepers now which holds of clients are over, and not with the next batch: a client
+    /// whose release is confirmed does not find the lock held by itself if this node is lost.
     pub fn send_over(&mut self, now: Moment) {
         self.with_layer(now, |layer| layer.send_over());
     }

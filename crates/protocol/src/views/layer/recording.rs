@@ -80,7 +80,7 @@ impl ViewLayer {
         self.send_over();
     }
 
-    /// Tells the keepers which holds are over, without waiting for the next batch.
+    /// Sends the keepers which holds are over, without waiting for the next batch.
     pub fn send_over(&mut self) {
         let Some(view) = self.begun().cloned() else { return };
         let over = self.host.take_over();
