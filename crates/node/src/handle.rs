@@ -250,12 +250,9 @@ impl NodeHandle {
         self.driver.call(|core, now| core.protocol.retire(now));
         let begun = Instant::now();
         while begun.elapsed() < patience {
-            let left = self
-                .driver
-                .call(|core, _| core.stopped().is_some() || core.protocol.members().is_empty());
+            let left =
+                self.driver.call(|core, _| core.stopped().is_some() || core.protocol.is_out());
             if left {
-                // The word that nothing is held here is on its way.
-                tokio::time::sleep(Duration::from_millis(50)).await;
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -110,6 +110,28 @@ async fn a_try_is_refused_as_busy_and_otherwise_for_an_unreachable_member() {
     assert!(guard.is_good(), "a holder keeps its lock");
 }
 
+/// The leader is the last to be spared: it alone knows that the view without it is decided.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_retires_stays_until_the_others_grant_without_it() {
+    let (_directory, nodes) = start(3, &[]).await;
+    let leader = loop {
+        if let Some(leader) = nodes[0].status().leader {
+            break leader;
+        }
+        tokio::task::yield_now().await;
+    };
+    let is_leader = |node: &&Node| node.status().node == leader;
+    let leader = nodes.iter().find(is_leader).expect("a member");
+    leader.handle().retire(Duration::from_secs(60)).await;
+    for other in nodes.iter().filter(|node| !is_leader(node)) {
+        let status = other.status();
+        assert_eq!(status.suspended, None, "{status:?}");
+        let members = status.members.iter().filter(|one| one.in_view).map(|one| &one.name);
+        assert!(!members.clone().any(|name| *name == leader.status().node), "{status:?}");
+        assert_eq!(members.count(), 2, "{status:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_restarted_member_rejoins_and_fencing_tokens_grow() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -184,6 +184,12 @@ impl Protocol {
         self.with_layer(now, |layer| layer.leave(now));
     }
 
+    /// Whether the others have begun a view without this node. Until then it may be needed: as the
+    /// leader, which alone knows that the view is decided, and for its word that nothing is held.
+    pub fn is_out(&self) -> bool {
+        self.view_layer().is_some_and(ViewLayer::is_out)
+    }
+
     /// When granting stops unless the view lease is renewed; the first moment while nothing is
     /// granted. Never with the fixed list while there is a view.
     pub fn good_until(&self) -> Moment {
