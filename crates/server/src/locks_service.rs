@@ -38,7 +38,7 @@ impl Locks for LocksService {
         let caller = Caller::of(&request);
         let (replies, stream) = mpsc::unbounded_channel();
         let requests = Requests::Grpc(Box::new(request.into_inner()));
-        let replies = Replies::Grpc(replies);
+        let replies = Replies::Channel(replies);
         tokio::spawn(session_stream::run(Arc::clone(&self.0), requests, replies, caller));
         Ok(Response::new(UnboundedReceiverStream::new(stream)))
     }

@@ -67,8 +67,15 @@ impl Service {
             },
             Query::Member(_) => Reply::Member(self.report_member()),
             Query::Recipe(call) => Reply::Recipe(self.answer_recipe(call).await),
+            Query::Relay(relay) => Reply::Relay(self.relay(relay)),
+            Query::Relayed(reply) => Reply::Relay(self.relayed(reply)),
         };
         v1::PeerReply { reply: Some(reply) }.encode_to_vec()
+    }
+
+    /// The reply of another node; `None` if it does not answer.
+    pub(super) async fn query(&self, member: &str, query: Query) -> Option<Reply> {
+        read(self.handle.call(member, &write(query)).await)
     }
 
     /// The replies of all other nodes; `None` for a node that does not answer.
@@ -90,7 +97,7 @@ impl Service {
                 locks.extend(page.locks);
                 let Some(last) = last.filter(|_| page.more) else { break };
                 let next = v1::ListRequest { after: Some(last), ..request.clone() };
-                reply = read(self.handle.call(&name, &write(Query::List(next))).await);
+                reply = self.query(&name, Query::List(next)).await;
             }
         }
         (locks, unanswered)

@@ -8,6 +8,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, pidfd_open},
 };
+use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::{Status, Streaming};
 
@@ -15,7 +16,9 @@ use super::{
     Service, Waiter,
     caller::Caller,
     clients::{Connected, Replies, client, millis},
+    hosting::Location,
     peers_query::PeerState,
+    relay,
 };
 use crate::{
     leases::{Name, Opening, SessionId, WaitId, WaitLimit, check_name},
@@ -67,15 +70,24 @@ pub(super) async fn run(
         }
         return replies.send(Ok(Reply::Closed(v1::Closed {})));
     }
-    match service.elsewhere(&open, &caller).await {
-        None => {}
-        Some(answer) => return replies.send(answer.map(Reply::Moved)),
+    // Opened while the process runs: later its number may be another's.
+    let process = caller.process().and_then(open_process);
+    match service.locate(&open, &caller).await {
+        Location::Here => {}
+        Location::At { node, endpoints } if !endpoints.is_empty() => {
+            return replies.send(Ok(Reply::Moved(v1::Moved { node, endpoints })));
+        }
+        // The member that passes on a stream finds the session anew.
+        Location::At { node, .. } if !requests.is_relayed() => {
+            return relay::run((service, caller), node, open, (requests, replies), process).await;
+        }
+        Location::At { .. } | Location::Unknown => {
+            return replies.send(Err(service.unserved()));
+        }
     }
     let host = open.client.as_ref().map(|client| client.host.as_str()).unwrap_or_default();
     let peers = service.peers_for(host).await;
     let supervised = open.supervised;
-    // Opened while the process runs: later its number may be another's.
-    let process = caller.process().and_then(open_process);
     let Some(mut attached) = Attached::begin(service, caller, (open, peers), replies) else {
         return;
     };
@@ -101,12 +113,17 @@ fn open_process(pid: u32) -> Option<OwnedFd> {
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
+/// Whether a process has ended.
+pub(super) fn has_ended(process: &OwnedFd) -> bool {
+    let mut events = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut events, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
 /// Ends a session when its client's process has ended. Returns then, or when the session has ended
 /// or is attached again. The process has closed its connection, so it has mostly ended by now.
 async fn end_with_process(service: &Arc<Service>, session: SessionId, process: &OwnedFd) {
     loop {
-        let mut events = [PollFd::new(process, PollFlags::IN)];
-        let ended = poll(&mut events, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+        let ended = has_ended(process);
         let done = service.call(|core, now| {
             let expired = core.leases.time_to_live(now, session).is_none();
             let attached = core.clients.contains_key(&session);
@@ -341,14 +358,21 @@ fn is_same(old: &v1::Waiting, new: &v1::Waiting) -> bool {
 pub(super) enum Requests {
     Grpc(Box<Streaming<v1::SessionRequest>>),
     Framed(Arc<Frames>, Decoder),
+    /// From the member that the client is connected to.
+    Relayed(mpsc::UnboundedReceiver<v1::SessionRequest>),
 }
 
 impl Requests {
+    fn is_relayed(&self) -> bool {
+        matches!(self, Self::Relayed(_))
+    }
+
     /// The next request; `None` when the stream has ended or cannot be read.
-    async fn next(&mut self) -> Option<v1::SessionRequest> {
+    pub(super) async fn next(&mut self) -> Option<v1::SessionRequest> {
         match self {
             Self::Grpc(requests) => requests.next().await?.ok(),
             Self::Framed(frames, decoder) => frames.receive(decoder).await.ok()?,
+            Self::Relayed(requests) => requests.recv().await,
         }
     }
 }

@@ -24,6 +24,9 @@ const NAMESPACES: &str = "/run/netns";
 /// The interface of every host.
 const INTERFACE: &str = "net0";
 
+/// Names the host, in a namespace of the process, and becomes the program.
+const RENAMED: &str = "echo \"$0\" >/proc/sys/kernel/hostname && exec \"$@\"";
+
 /// A host of a [`Testbed`](crate::Testbed): commands started on it have its network and no other.
 #[derive(Debug)]
 pub struct Host {
@@ -55,11 +58,17 @@ impl Host {
         &self.namespace
     }
 
+    /// The name that its processes see as the host's.
+    pub fn name(&self) -> String {
+        format!("host{}", self.index)
+    }
+
     /// A command that runs on this host, in its directory. The process that it starts is the
     /// program itself, so that a signal to its process id reaches the program.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.namespace]).arg(program);
+        command.args(["netns", "exec", &self.namespace, "unshare", "--uts"]);
+        command.args(["sh", "-c", RENAMED]).arg(self.name()).arg(program);
         command.current_dir(self.directory.path());
         command.env("HOME", self.directory.path()).env("XDG_RUNTIME_DIR", self.directory.path());
         command

@@ -95,6 +95,15 @@ impl Cluster {
         })
     }
 
+    /// Whether the lock `x` is held for a client that its node has lost; `None` if it is not held,
+    /// as far as this host's node knows.
+    pub(crate) fn custody_of_x(&self, index: usize) -> Option<bool> {
+        let mut show = self.command(index, &["show", "--json", "--config", "mutua.toml", "x"]);
+        let output = show.stderr(Stdio::null()).output().expect("runs");
+        let lock: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+        lock["holder"]["custody"].as_bool()
+    }
+
     /// Lets a node's disk be full.
     pub(crate) fn fill_disk(&self, index: usize) {
         let path = data(self.host(index)).join(FILLER);

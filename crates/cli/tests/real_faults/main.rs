@@ -152,6 +152,35 @@ fn trap_22_a_rolling_restart_fails_no_command() {
     history.check(&"the end");
 }
 
+/// A client reaches no member but the one on its own host. Another one serves it after a crash of
+/// that node, and the client goes on through its own node when that is back.
+#[test]
+fn a_client_goes_on_through_its_own_node_when_that_returns() {
+    let mut cluster = Cluster::start("naimi-trehel", 3, 1);
+    let done = cluster.host(0).directory().join("done");
+    let job = "until [ -e done ]; do sleep 0.1; done";
+    let lock = ["lock", "--config", "mutua.toml", "--ttl", "20s", "x", "--", "sh", "-c", job];
+    let mut client = cluster.command(0, &lock).spawn().expect("a client");
+    let await_custody = |cluster: &Cluster, wanted: bool| {
+        let begun = Instant::now();
+        while cluster.custody_of_x(1) != Some(wanted) {
+            assert!(begun.elapsed() < RECOVERY, "custody is not {wanted}\n{}", cluster.logs());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    await_custody(&cluster, false);
+    cluster.kill(0);
+    await_custody(&cluster, true);
+    cluster.start_node(0);
+    await_custody(&cluster, false);
+    std::fs::write(done, "").expect("written");
+    let status = client.wait().expect("ended");
+    assert!(status.success(), "{status}\n{}", cluster.logs());
+    // Released, and not held until the lease expires.
+    let again = ["lock", "--config", "mutua.toml", "-w", "5", "x", "--", "true"];
+    assert!(cluster.command(2, &again).status().expect("runs").success(), "{}", cluster.logs());
+}
+
 /// Without the lock the same jobs overlap: the history finds it.
 #[test]
 fn jobs_without_the_lock_are_found() {

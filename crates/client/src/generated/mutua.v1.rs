@@ -498,7 +498,7 @@ pub struct BreakResponse {
 /// From one node to another on a client's behalf. The reply covers only that node's own clients.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PeerQuery {
-    #[prost(oneof = "peer_query::Query", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "peer_query::Query", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub query: ::core::option::Option<peer_query::Query>,
 }
 /// Nested message and enum types in `PeerQuery`.
@@ -523,12 +523,16 @@ pub mod peer_query {
         Trace(super::TraceRequest),
         #[prost(message, tag = "9")]
         Member(super::MemberRequest),
+        #[prost(message, tag = "10")]
+        Relay(super::Relay),
+        #[prost(message, tag = "11")]
+        Relayed(super::RelayedReply),
     }
 }
 /// The reply to a PeerQuery; empty if the query is unknown.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PeerReply {
-    #[prost(oneof = "peer_reply::Reply", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "peer_reply::Reply", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub reply: ::core::option::Option<peer_reply::Reply>,
 }
 /// Nested message and enum types in `PeerReply`.
@@ -553,6 +557,8 @@ pub mod peer_reply {
         Trace(super::MemberTrace),
         #[prost(message, tag = "9")]
         Member(super::MemberReport),
+        #[prost(message, tag = "10")]
+        Relay(super::RelayAnswer),
     }
 }
 /// Does the node serve this session, or keep a record of these locks?
@@ -572,6 +578,45 @@ pub struct SessionReport {
     /// Whether the node is in a view with a valid view lease, so that its answer is final.
     #[prost(bool, tag = "3")]
     pub settled: bool,
+}
+/// A request of a client that is connected to another node than the one that serves its session.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Relay {
+    /// The node that the client is connected to, and its number for the client's stream.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub number: u64,
+    /// With the first request.
+    #[prost(message, optional, tag = "3")]
+    pub client: ::core::option::Option<RelayedClient>,
+    /// Absent: the client's stream has ended.
+    #[prost(message, optional, tag = "4")]
+    pub request: ::core::option::Option<SessionRequest>,
+}
+/// A client as the node that it is connected to knows it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RelayedClient {
+    #[prost(string, tag = "1")]
+    pub identity: ::prost::alloc::string::String,
+    /// Whether it may use the sessions of other clients.
+    #[prost(bool, tag = "2")]
+    pub admin: bool,
+}
+/// A reply to such a client.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RelayedReply {
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// Absent: the stream has ended.
+    #[prost(message, optional, tag = "2")]
+    pub reply: ::core::option::Option<SessionReply>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RelayAnswer {
+    /// Whether the stream is open, so that the message was passed on.
+    #[prost(bool, tag = "1")]
+    pub taken: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EndpointsRequest {}
