@@ -25,6 +25,9 @@ const SILENCE: Duration = Duration::from_millis(1500);
 /// on its wait reaches that limit first.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 
+/// The gRPC code of a member that cannot serve a session now.
+const UNAVAILABLE: u32 = tonic::Code::Unavailable as u32;
+
 /// The number in [`Session::sent`] of the request that closes the session.
 const CLOSE: u64 = u64::MAX;
 
@@ -55,6 +58,8 @@ pub struct Session {
     /// When the node last replied, and whether on this stream.
     replied_at: Moment,
     replied_here: bool,
+    /// When a member last answered that it cannot serve the session now.
+    unserved_at: Moment,
     /// Whether the caller has the note that the node does not answer.
     noted: bool,
     members: Members,
@@ -101,6 +106,7 @@ impl Session {
             valid_until: now,
             replied_at: now,
             replied_here: false,
+            unserved_at: now,
             noted: false,
             members: Members::default(),
             effects: Vec::new(),
@@ -192,12 +198,29 @@ impl Session {
         if self.lost {
             return Next::WaitForRelease;
         }
-        if self.fencing_token.is_none() && now.since(self.replied_at) > UNREACHABLE_AFTER {
+        let answered_at = self.replied_at.max(self.unserved_at);
+        if self.fencing_token.is_none() && now.since(answered_at) > UNREACHABLE_AFTER {
             self.report(Event::Unreachable(why));
             return Next::Done;
         }
         self.note_if_silent(now, &why);
         Next::Reconnect
+    }
+
+    /// A member answers, but cannot serve the session now: it is cut off, or another one will serve
+    /// it soon. A waiter goes on trying for as long as it may wait.
+    pub fn unserved(&mut self, now: Moment, why: String) -> Next {
+        self.unserved_at = now;
+        let may_wait = self.request.wait.is_none_or(|wait| now < self.since.after(wait));
+        if self.fencing_token.is_none() && !self.lost && !self.releasing && !may_wait {
+            self.report(Event::Unreachable(why));
+            return Next::Done;
+        }
+        if !self.noted && now.since(self.replied_at) >= SILENCE {
+            self.noted = true;
+            self.report(Event::Note(format!("no member serves this client now: {why}")));
+        }
+        self.broken(now, why)
     }
 
     /// The node is lost before it has confirmed the release. It may not have received it, so the
@@ -344,6 +367,12 @@ impl Session {
 impl Session {
     /// A reply arrived. Returns the next step if it is the last one.
     pub fn received(&mut self, now: Moment, reply: Reply) -> Option<Next> {
+        if let Reply::Failed(failed) = reply {
+            return Some(match failed.code == UNAVAILABLE {
+                true => self.unserved(now, failed.text),
+                false => self.broken(now, failed.text),
+            });
+        }
         (self.replied_at, self.replied_here) = (now, true);
         if self.has_expired(now) {
             // The command has been ended by now, so no reply makes the lease valid again.
@@ -368,8 +397,8 @@ impl Session {
                 self.members.prefer(moved.endpoints);
                 return Some(self.broken(now, format!("{} serves the session", moved.node)));
             }
-            Reply::Failed(failed) => return Some(self.broken(now, failed.text)),
             Reply::Closed(_) => return Some(self.closed(now)),
+            Reply::Failed(_) => {}
         }
         None
     }

@@ -1,10 +1,10 @@
 //! The driver of a session: it connects, sends and receives, and reads the clock.
 
-use std::{path::PathBuf, time::Duration};
+use std::{error::Error as _, path::PathBuf, time::Duration};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::transport::Channel;
+use tonic::{Code, Status, transport::Channel};
 
 use super::{Effect, Next, Session};
 use crate::{
@@ -18,6 +18,11 @@ use crate::{
 const RECONNECT_AFTER: Duration = Duration::from_millis(50);
 /// The runtime's clock stands still while the machine sleeps, so a wait is at most this long.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// Whether the node itself has sent this, and cannot serve the session now.
+fn is_unavailable(status: &Status) -> bool {
+    status.code() == Code::Unavailable && status.source().is_none()
+}
 
 struct Driver {
     session: Session,
@@ -83,6 +88,9 @@ impl Driver {
         let attaching = client.attach(UnboundedReceiverStream::new(requests));
         let mut replies = match self.wait_for(attaching).await {
             Ok(Ok(replies)) => replies.into_inner(),
+            Ok(Err(status)) if is_unavailable(&status) => {
+                return self.session.unserved(now(), status.message().to_owned());
+            }
             Ok(Err(status)) => return self.session.broken(now(), crate::describe(&status)),
             Err(next) => return next,
         };
@@ -96,6 +104,10 @@ impl Driver {
                     }
                 }
                 Ok(Ok(None)) => "the node closed the connection".to_owned(),
+                // By the node itself, and not because the connection is lost.
+                Ok(Err(status)) if is_unavailable(&status) => {
+                    return self.session.unserved(now(), status.message().to_owned());
+                }
                 Ok(Err(status)) => crate::describe(&status),
                 Err(next) => return next,
             };

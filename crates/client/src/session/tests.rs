@@ -351,3 +351,40 @@ fn a_release_that_no_node_confirms_ends_with_the_lease_and_is_not_reported_as_do
     assert_eq!(session.tick(valid_until), Some(Next::Done));
     assert!(matches!(events(&mut session)[..], [Event::Unreachable(_)]));
 }
+
+/// A waiter whose node answers for so long that it cannot serve the session; the events.
+fn unserved(wait: Option<Duration>, seconds: u64) -> (Next, Vec<Event>) {
+    let mut now = Moment::from_nanos(1);
+    let ttl = Duration::from_secs(10);
+    let mut session = Session::new(now, HoldRequest { wait, ..request(ttl) });
+    session.attached(now);
+    let opened = v1::Opened { session: 1, ttl_ms: 10_000, ..Default::default() };
+    session.received(now, Reply::Opened(opened));
+    session.take_effects();
+    let failed = || v1::Failed { code: 14, text: "cut off".to_owned() };
+    let mut next = session.received(now, Reply::Failed(failed())).expect("the stream ends");
+    for _ in 0..seconds {
+        now = now.after(Duration::from_secs(1));
+        if next == Next::Reconnect {
+            session.attached(now);
+            next = session.received(now, Reply::Failed(failed())).expect("the stream ends");
+        }
+    }
+    (next, events(&mut session))
+}
+
+#[test]
+fn a_waiter_goes_on_while_a_member_answers_and_notes_why_it_waits() {
+    let (next, events) = unserved(None, 60);
+    assert_eq!(next, Next::Reconnect);
+    assert!(matches!(&events[..], [Event::Note(why)] if why.contains("cut off")), "{events:?}");
+}
+
+#[test]
+fn a_waiter_that_no_member_serves_waits_no_longer_than_it_may() {
+    let (next, events) = unserved(Some(Duration::from_secs(5)), 5);
+    assert_eq!(next, Next::Done);
+    let last = events.last();
+    assert!(matches!(last, Some(Event::Unreachable(why)) if why == "cut off"), "{events:?}");
+    assert_eq!(unserved(Some(Duration::from_secs(5)), 4).0, Next::Reconnect);
+}
