@@ -477,7 +477,7 @@ class BreakResponse(_message.Message):
     def __init__(self, broken: _Optional[_Union[Entry, _Mapping]] = ..., quarantine_ms: _Optional[int] = ...) -> None: ...
 
 class PeerQuery(_message.Message):
-    __slots__ = ("list", "verify", "session", "endpoints", "lease", "recipe", "trace", "member")
+    __slots__ = ("list", "verify", "session", "endpoints", "lease", "recipe", "trace", "member", "relay", "relayed")
     LIST_FIELD_NUMBER: _ClassVar[int]
     VERIFY_FIELD_NUMBER: _ClassVar[int]
     BREAK_FIELD_NUMBER: _ClassVar[int]
@@ -487,6 +487,8 @@ class PeerQuery(_message.Message):
     RECIPE_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
+    RELAY_FIELD_NUMBER: _ClassVar[int]
+    RELAYED_FIELD_NUMBER: _ClassVar[int]
     list: ListRequest
     verify: VerifyRequest
     session: SessionQuery
@@ -495,10 +497,12 @@ class PeerQuery(_message.Message):
     recipe: RecipeCall
     trace: TraceRequest
     member: MemberRequest
-    def __init__(self, list: _Optional[_Union[ListRequest, _Mapping]] = ..., verify: _Optional[_Union[VerifyRequest, _Mapping]] = ..., session: _Optional[_Union[SessionQuery, _Mapping]] = ..., endpoints: _Optional[_Union[EndpointsRequest, _Mapping]] = ..., lease: _Optional[_Union[LeaseCall, _Mapping]] = ..., recipe: _Optional[_Union[RecipeCall, _Mapping]] = ..., trace: _Optional[_Union[TraceRequest, _Mapping]] = ..., member: _Optional[_Union[MemberRequest, _Mapping]] = ..., **kwargs) -> None: ...
+    relay: Relay
+    relayed: RelayedReply
+    def __init__(self, list: _Optional[_Union[ListRequest, _Mapping]] = ..., verify: _Optional[_Union[VerifyRequest, _Mapping]] = ..., session: _Optional[_Union[SessionQuery, _Mapping]] = ..., endpoints: _Optional[_Union[EndpointsRequest, _Mapping]] = ..., lease: _Optional[_Union[LeaseCall, _Mapping]] = ..., recipe: _Optional[_Union[RecipeCall, _Mapping]] = ..., trace: _Optional[_Union[TraceRequest, _Mapping]] = ..., member: _Optional[_Union[MemberRequest, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relayed: _Optional[_Union[RelayedReply, _Mapping]] = ..., **kwargs) -> None: ...
 
 class PeerReply(_message.Message):
-    __slots__ = ("list", "verify", "session", "endpoints", "lease", "recipe", "trace", "member")
+    __slots__ = ("list", "verify", "session", "endpoints", "lease", "recipe", "trace", "member", "relay")
     LIST_FIELD_NUMBER: _ClassVar[int]
     VERIFY_FIELD_NUMBER: _ClassVar[int]
     BREAK_FIELD_NUMBER: _ClassVar[int]
@@ -508,6 +512,7 @@ class PeerReply(_message.Message):
     RECIPE_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
+    RELAY_FIELD_NUMBER: _ClassVar[int]
     list: ListResponse
     verify: VerifyResponse
     session: SessionReport
@@ -516,7 +521,8 @@ class PeerReply(_message.Message):
     recipe: RecipeReply
     trace: MemberTrace
     member: MemberReport
-    def __init__(self, list: _Optional[_Union[ListResponse, _Mapping]] = ..., verify: _Optional[_Union[VerifyResponse, _Mapping]] = ..., session: _Optional[_Union[SessionReport, _Mapping]] = ..., endpoints: _Optional[_Union[EndpointsResponse, _Mapping]] = ..., lease: _Optional[_Union[LeaseReply, _Mapping]] = ..., recipe: _Optional[_Union[RecipeReply, _Mapping]] = ..., trace: _Optional[_Union[MemberTrace, _Mapping]] = ..., member: _Optional[_Union[MemberReport, _Mapping]] = ..., **kwargs) -> None: ...
+    relay: RelayAnswer
+    def __init__(self, list: _Optional[_Union[ListResponse, _Mapping]] = ..., verify: _Optional[_Union[VerifyResponse, _Mapping]] = ..., session: _Optional[_Union[SessionReport, _Mapping]] = ..., endpoints: _Optional[_Union[EndpointsResponse, _Mapping]] = ..., lease: _Optional[_Union[LeaseReply, _Mapping]] = ..., recipe: _Optional[_Union[RecipeReply, _Mapping]] = ..., trace: _Optional[_Union[MemberTrace, _Mapping]] = ..., member: _Optional[_Union[MemberReport, _Mapping]] = ..., relay: _Optional[_Union[RelayAnswer, _Mapping]] = ..., **kwargs) -> None: ...
 
 class SessionQuery(_message.Message):
     __slots__ = ("session", "reclaims")
@@ -535,6 +541,40 @@ class SessionReport(_message.Message):
     keeps: bool
     settled: bool
     def __init__(self, serves: bool = ..., keeps: bool = ..., settled: bool = ...) -> None: ...
+
+class Relay(_message.Message):
+    __slots__ = ("node", "number", "client", "request")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    number: int
+    client: RelayedClient
+    request: SessionRequest
+    def __init__(self, node: _Optional[str] = ..., number: _Optional[int] = ..., client: _Optional[_Union[RelayedClient, _Mapping]] = ..., request: _Optional[_Union[SessionRequest, _Mapping]] = ...) -> None: ...
+
+class RelayedClient(_message.Message):
+    __slots__ = ("identity", "admin")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    ADMIN_FIELD_NUMBER: _ClassVar[int]
+    identity: str
+    admin: bool
+    def __init__(self, identity: _Optional[str] = ..., admin: bool = ...) -> None: ...
+
+class RelayedReply(_message.Message):
+    __slots__ = ("number", "reply")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    REPLY_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    reply: SessionReply
+    def __init__(self, number: _Optional[int] = ..., reply: _Optional[_Union[SessionReply, _Mapping]] = ...) -> None: ...
+
+class RelayAnswer(_message.Message):
+    __slots__ = ("taken",)
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    taken: bool
+    def __init__(self, taken: bool = ...) -> None: ...
 
 class EndpointsRequest(_message.Message):
     __slots__ = ()
