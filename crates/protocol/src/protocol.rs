@@ -235,7 +235,7 @@ impl Protocol {
                 Timer::Query(id) => self.query_again(now, id),
                 Timer::Cleanup => self.start_cleanup(now),
                 Timer::Layer => self.tick_layer(now),
-                Timer::HoldsEnd => self.end_holds(now),
+                Timer::HoldsEnd => self.on_holds_end(now),
             }
         }
         self.wake_at = self.timers.first().map_or(Moment::NEVER, |&(at, _)| at);

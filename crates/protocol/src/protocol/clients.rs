@@ -3,7 +3,7 @@
 use mutua_algorithms::{FencingToken, Phase};
 use mutua_trace::What;
 
-use super::{Protocol, ViewState};
+use super::{Protocol, Timer, ViewState};
 use crate::{
     Answer, Effect, LockId, MAX_NAME, Member, Moment, Owner, Refusal, Ticket,
     table::{HeldFor, Waiter},
@@ -67,7 +67,11 @@ impl Protocol {
             self.end_record(lock, holder.fence);
         }
         let entry = self.table.entry(lock);
-        let Some(machine) = &mut entry.machine else { return true };
+        let Some(machine) = &mut entry.machine else {
+            // In no view. If it was the last one, the next view need not wait for this node.
+            self.set_timer(now, Timer::HoldsEnd);
+            return true;
+        };
         // Other nodes may have waiters, which this one cannot know of.
         if entry.waiting.is_empty() || entry.run >= self.config.limits.run {
             entry.run = 0;

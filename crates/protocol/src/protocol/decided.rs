@@ -473,6 +473,11 @@ impl Protocol {
         self.set_timer(until.max(now), Timer::HoldsEnd);
     }
 
+    pub(super) fn on_holds_end(&mut self, now: Moment) {
+        self.end_holds(now);
+        self.take_view_effects(now);
+    }
+
     /// Releases the locks whose holds have ended by themselves.
     pub(super) fn end_holds(&mut self, now: Moment) {
         let mut held = false;

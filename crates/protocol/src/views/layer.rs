@@ -300,7 +300,11 @@ impl ViewLayer {
     /// that removed this node.
     pub fn stopped(&mut self, now: Moment) {
         self.advance(now);
-        self.stopped = self.view.is_none();
+        if self.view.is_none() && !self.stopped {
+            self.stopped = true;
+            // The others wait for this word.
+            self.next_ask = now;
+        }
         self.settle(now);
     }
 

@@ -101,6 +101,33 @@ fn waiters_keep_their_order_when_the_holders_node_crashes() {
     }
 }
 
+/// A guard of a node that stops in order is lost when a view without the node is decided. The others
+/// wait until it is dropped, and not until its lease has ended.
+#[test]
+fn the_others_go_on_when_a_node_that_stops_has_released_its_last_guard() {
+    let mut world = world("naimi-trehel", 3);
+    let held = acquire(&mut world, 2);
+    pass(&mut world, 4000);
+    assert_eq!(world.granted, [(2, held)]);
+    world.call(2, |protocol, now| protocol.retire(now));
+    let is_in_view =
+        |world: &World| !world.nodes[2].layer.as_ref().expect("up").members().is_empty();
+    for _ in 0..1000 {
+        if !is_in_view(&world) {
+            break;
+        }
+        pass(&mut world, 1);
+    }
+    assert!(!is_in_view(&world), "no view is decided without it");
+    pass(&mut world, 100);
+    assert!(stopped(&world, 0).is_some(), "the guard may still be in use");
+    assert!(release(&mut world, 2, held));
+    // A third of a view lease.
+    pass(&mut world, 500);
+    assert_eq!(stopped(&world, 0), None);
+    assert_eq!(stopped(&world, 1), None);
+}
+
 /// Acquires a lock for a client outside the process; returns when it was granted.
 fn acquire_outside(world: &mut World, slot: usize) -> (Ticket, u64) {
     let ticket = acquire(world, slot);
