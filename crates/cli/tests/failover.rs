@@ -46,7 +46,14 @@ fn the_sum_is_right_through_all_faults() {
     assert!(result["transfers"].as_u64() > Some(0), "{text}");
     let faults = result["faults"].as_array().expect("faults");
     let names: Vec<_> = faults.iter().filter_map(|fault| fault["fault"].as_str()).collect();
-    let all = ["holder_killed", "token_killed", "leader_killed", "holder_cut_off", "holder_paused"];
+    let all = [
+        "holder_killed",
+        "token_killed",
+        "leader_killed",
+        "leader_stopped",
+        "holder_cut_off",
+        "holder_paused",
+    ];
     assert_eq!(names, all);
     for fault in faults {
         // One view without the nodes that were struck, and one with them, at least.

@@ -204,6 +204,13 @@ impl Node {
         }
     }
 
+    /// Hands over: the other members go on without this node, and need not wait for its view lease.
+    /// Guards of this process are lost. Returns when they have done so, or when this much time has
+    /// passed; to be called before [`stop`](Self::stop).
+    pub async fn hand_over(&self, patience: Duration) {
+        self.handle().retire(patience).await;
+    }
+
     /// Stops the node, and waits until its ports and its directory are free again.
     pub async fn stop(mut self) {
         let disk = self.driver.disk();

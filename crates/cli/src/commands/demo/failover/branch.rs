@@ -7,6 +7,7 @@ use mutua_algorithms::split_mix;
 use mutua_node::{Config, Guard, Node};
 use tokio::{
     net::UnixStream,
+    signal::unix::{SignalKind, signal},
     sync::{mpsc, watch},
     time::{Instant, sleep},
 };
@@ -27,6 +28,9 @@ const REPORT: Duration = Duration::from_millis(40);
 
 /// The pause between two uses of the branch's own lock.
 const OWN_PAUSE: Duration = Duration::from_millis(4);
+
+/// How long a node that is stopped waits until the others go on without it.
+const HAND_OVER: Duration = Duration::from_secs(5);
 
 /// Runs this process as a branch: its arguments are its index and its configuration, beside which
 /// the bank's socket is.
@@ -61,7 +65,15 @@ async fn work(arguments: &[OsString]) -> Result<()> {
         over = transfer(&node, &bank, replies, running) => over,
         over = use_own_lock(&node, &own, &longest) => over,
         over = report(&node, &bank, &longest) => over,
+        over = hand_over_when_stopped(&node) => over,
     }
+}
+
+/// Stops in order at SIGTERM.
+async fn hand_over_when_stopped(node: &Node) -> Result<()> {
+    signal(SignalKind::terminate())?.recv().await;
+    node.hand_over(HAND_OVER).await;
+    Ok(())
 }
 
 async fn receive(

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use rustix::process::Signal;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
@@ -25,6 +26,8 @@ pub(super) enum Fault {
     TokenKilled,
     /// The leader of the consensus engine is killed.
     LeaderKilled,
+    /// The leader of the consensus engine is stopped in order (SIGTERM), and hands over.
+    LeaderStopped,
     /// The node of the holder and another one are cut off from the other three.
     HolderCutOff,
     /// The process of the holder is paused (SIGSTOP).
@@ -32,10 +35,11 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::HolderKilled,
         Self::TokenKilled,
         Self::LeaderKilled,
+        Self::LeaderStopped,
         Self::HolderCutOff,
         Self::HolderPaused,
     ];
@@ -45,6 +49,7 @@ impl Fault {
             Self::HolderKilled => "the holder's node killed",
             Self::TokenKilled => "the node with the idle token killed",
             Self::LeaderKilled => "the consensus leader killed",
+            Self::LeaderStopped => "the consensus leader stopped in order",
             Self::HolderCutOff => "the holder's node and another cut off",
             Self::HolderPaused => "the holder's node paused",
         }
@@ -97,7 +102,7 @@ impl Failover {
         let nodes = match fault {
             Fault::HolderKilled => vec![self.catch(spared).await?],
             Fault::TokenKilled => vec![self.find_idle_token(spared).await?],
-            Fault::LeaderKilled => vec![self.find_idle_leader().await?],
+            Fault::LeaderKilled | Fault::LeaderStopped => vec![self.find_idle_leader().await?],
             Fault::HolderCutOff => {
                 let holder = self.catch(spared).await?;
                 let leader = self.leader()?;
@@ -111,10 +116,11 @@ impl Failover {
                 self.nodes.kill(nodes[0]);
                 self.bank.state().branches[nodes[0]].status = None;
             }
+            Fault::LeaderStopped => self.nodes.signal(nodes[0], Signal::TERM),
             Fault::HolderCutOff => self.nodes.network.cut(nodes.iter().copied()),
             Fault::HolderPaused => {
                 self.bank.state().branches[nodes[0]].paused = true;
-                self.nodes.pause(nodes[0], true);
+                self.nodes.signal(nodes[0], Signal::STOP);
             }
         }
         let at = self.bank.measure();
@@ -138,7 +144,12 @@ impl Failover {
     pub(super) async fn repair(&mut self, struck: &Struck) -> Result<()> {
         match struck.fault {
             Fault::HolderCutOff => self.nodes.network.heal(),
-            Fault::HolderPaused => self.nodes.pause(struck.nodes[0], false),
+            Fault::HolderPaused => self.nodes.signal(struck.nodes[0], Signal::CONT),
+            Fault::LeaderStopped => {
+                self.nodes.wait(struck.nodes[0]);
+                self.bank.state().branches[struck.nodes[0]].status = None;
+                self.nodes.start_one(struck.nodes[0])?;
+            }
             Fault::HolderKilled | Fault::TokenKilled | Fault::LeaderKilled => {
                 self.nodes.start_one(struck.nodes[0])?;
             }

@@ -84,9 +84,16 @@ impl Nodes {
         }
     }
 
-    /// Pauses a process, or lets it go on.
-    pub(super) fn pause(&self, index: usize, paused: bool) {
-        let signal = if paused { Signal::STOP } else { Signal::CONT };
+    /// Waits until a process has ended by itself.
+    pub(super) fn wait(&mut self, index: usize) {
+        self.network.set_process(index, None);
+        if let Some(mut child) = self.children[index].take() {
+            let _ = child.wait();
+        }
+    }
+
+    /// Sends a signal to a process.
+    pub(super) fn signal(&self, index: usize, signal: Signal) {
         let process = self.children[index].as_ref().map(Child::id);
         let process = process.and_then(|process| Pid::from_raw(i32::try_from(process).ok()?));
         if let Some(process) = process {
