@@ -66,6 +66,11 @@ pub(crate) async fn run(
     (mut requests, replies): (Requests, Replies),
     process: Option<OwnedFd>,
 ) {
+    let denied =
+        |lock: &v1::Reclaim| service.access.check(&caller, Action::Acquire, &lock.name).err();
+    if let Some(denied) = open.reclaims.iter().find_map(denied) {
+        return replies.send(Err(denied.into()));
+    }
     // At random, so that a reply to a stream of this node's last run is not taken for one of this.
     let number = RandomState::new().hash_one(open.session);
     let relayed = Relayed { replies, hidden: HashSet::new() };
