@@ -48,7 +48,9 @@ impl Task {
 
     /// The system in a few words.
     pub fn words(&self) -> String {
-        let mut words = format!("{} of {} processes", self.name, self.system.setup.nodes);
+        let nodes = self.system.setup.nodes;
+        let noun = if nodes == 1 { "process" } else { "processes" };
+        let mut words = format!("{} of {nodes} {noun}", self.name);
         for (key, value) in self.system.setup.settings.iter() {
             words += &format!(", {key}={value}");
         }

@@ -38,7 +38,7 @@ pub(crate) enum Command {
     /// Run a command while holding a lock.
     #[command(after_help = lock::HELP, override_usage = lock::USAGE)]
     Lock(lock::Arguments),
-    /// Run a command while being the leader of an election, or observe one.
+    /// Run a command while leading an election, or observe one.
     #[command(after_help = elect::HELP, override_usage = elect::USAGE)]
     Elect(elect::Arguments),
     /// List the locks that are held or waited for, at all nodes.

@@ -218,7 +218,7 @@ impl Session {
         }
         if !self.noted && now.since(self.replied_at) >= SILENCE {
             self.noted = true;
-            self.report(Event::Note(format!("no member serves this client now: {why}")));
+            self.report(Event::Note(format!("this client is not served at present: {why}")));
         }
         self.broken(now, why)
     }

@@ -18,7 +18,8 @@ pub struct NodeStatus {
     pub pid: u32,
     /// The epoch of the view it is in, if it is in one.
     pub epoch: Option<u32>,
-    /// Why no lock is granted, if none is.
+    /// Why no lock is granted to clients, if none is. Guards in the node's own process may be,
+    /// where the algorithm needs no message for that.
     pub suspended: Option<String>,
     /// The number of the view it is in or joins, where consensus decides views.
     pub view: Option<u64>,
@@ -161,12 +162,19 @@ impl Driver {
         let members: Vec<_> = members.chain(after.into_iter().map(of_link)).collect();
         let node = self.name(me);
         let consensus = self.consensus.get();
+        let missing = members.iter().find(|one| one.in_view && !one.up && view.is_some());
+        let missing = missing.map(|one| {
+            let name = &one.name;
+            format!(
+                "{name} is not connected: until it is, or a view without it begins, grants wait"
+            )
+        });
         NodeStatus {
             cluster,
             node,
             pid: std::process::id(),
             epoch,
-            suspended: stopped.or(status.stopped),
+            suspended: stopped.or(status.stopped).or(missing),
             view: view.as_ref().map(|view| view.number),
             lease_left_ms: view.as_ref().map(|view| view.lease_left_ms),
             leader: consensus.and_then(|consensus| consensus.leader()),

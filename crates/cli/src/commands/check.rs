@@ -33,6 +33,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments.deep {
+        return Err(usage("--deep applies to --all only: use mutua check --all --deep"));
+    }
     let task = arguments.task()?;
     let mut line = Line::new();
     if let Some(file) = &arguments.graph {

@@ -222,6 +222,10 @@ fn write_configs(
         fs::read_to_string(file).is_ok_and(|known| known == *text)
     };
     if earlier.len() != nodes || !files.iter().all(is_known) {
+        if !earlier.is_empty() {
+            let directory = directory.display();
+            eprintln!("mutua: the nodes or rules in {directory} change: a new cluster is founded");
+        }
         for old in earlier {
             if let Ok(config) = node::read(&old) {
                 mutua_node::forget_cluster(&config.data)?;

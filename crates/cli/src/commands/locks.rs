@@ -43,7 +43,7 @@ macro_rules! help {
 /// The end of the help of `ls`, `show` and `watch`.
 pub(crate) const LIST_HELP: &str = help!(
     "The node queries the other members too. Members that do not answer are named, and their \
-     clients are not shown.",
+     clients are not shown. `ls` then exits with 69, and `show` if the holder is not known.",
     "0 success"
 );
 
@@ -170,13 +170,13 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode> {
         if arguments.query.json {
             locks.iter().for_each(|lock| println!("{}", as_json(lock, &scope)));
         } else {
-            print_table(&locks, &scope);
+            print_table(&locks, &scope, &unanswered);
         }
         report_suspension(&stopped);
         if let Some(text) = missing(&unanswered) {
             eprintln!("mutua: {text}");
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(known(unanswered.is_empty()))
     })
 }
 
@@ -188,12 +188,19 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
         let (mut client, scope) = client(&arguments.query).await?;
         let response = client.list(request).await.map_err(failed)?;
         let v1::ListResponse { locks, suspended: stopped, .. } = response.into_inner();
+        let is_known = |lock: &v1::Lock| lock.holder.is_some() || lock.unanswered.is_empty();
+        let all_known = locks.iter().all(is_known);
         for lock in locks {
             print(&lock, &scope, arguments.query.json);
         }
         report_suspension(&stopped);
-        Ok(ExitCode::SUCCESS)
+        Ok(known(all_known))
     })
+}
+
+/// Success if everything is known; else a member did not answer.
+fn known(known: bool) -> ExitCode {
+    if known { ExitCode::SUCCESS } else { ExitCode::from(exit::UNAVAILABLE) }
 }
 
 pub(crate) fn watch(arguments: &ShowArguments) -> Result<ExitCode> {
@@ -254,13 +261,18 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<ExitCode> {
         let request = v1::VerifyRequest { name, fencing_token: arguments.fencing_token };
         let (mut client, _) = client(&arguments.query).await?;
         let response = client.verify(request).await.map_err(failed)?;
-        let (current, token) = (response.into_inner().current, arguments.fencing_token);
+        let v1::VerifyResponse { current, last_fencing_token: last } = response.into_inner();
+        let token = arguments.fencing_token;
         if arguments.query.json {
             let token = fencing_token_json(token);
             let name = &arguments.name;
             println!("{}", json!({ "name": name, "fencing_token": token, "current": current }));
         } else if !current {
-            eprintln!("mutua: {}: fencing token {token} is not current", arguments.name);
+            let last = match last {
+                0 => "no greater one was granted here".to_owned(),
+                last => format!("the last one granted is {last}"),
+            };
+            eprintln!("mutua: {}: fencing token {token} is not current: {last}", arguments.name);
         }
         Ok(match current {
             true => ExitCode::SUCCESS,

@@ -225,8 +225,7 @@ fn view_text(status: &NodeStatus) -> String {
         None => format!("epoch {epoch}"),
     };
     match (present, all) {
-        // Its views are its restarts: nobody else has to agree.
-        (_, 1) => format!("a single node, epoch {epoch} of its fencing tokens"),
+        (_, 1) => "a single node".to_owned(),
         (present, all) if present == all => format!("{view}, {all} members"),
         (present, all) => format!("{view}, {present} of {all} members"),
     }

@@ -57,7 +57,7 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
         "Where this node accepts the others, if a proxy, a router or a container forwards its \
          address to another one."),
     key("", "insecure", "boolean", Value("false"), "false",
-        "Without [tls], accept addresses off this machine: everybody who can reach them can take \
+        "Without [tls], accept addresses off this machine: any host that can reach them can take \
          and release locks."),
     key("", "metrics_listen", "port or address:port", Words("none"), "9464",
         "Serve /metrics, /health and /ready by HTTP; a port alone is on loopback."),

@@ -213,7 +213,9 @@ pub(super) fn covered(search: &Search) -> String {
 fn verdict_text(verdict: &Verdict) -> String {
     let found = match (verdict.holds, &verdict.trail) {
         (Some(true), _) => "holds".to_owned(),
-        (Some(false), Some(trail)) => format!("VIOLATED in {} steps", trail.steps.len()),
+        (Some(false), Some(trail)) => {
+            format!("VIOLATED in {}", counted(trail.steps.len() as u64, "step"))
+        }
         (Some(false), None) => "VIOLATED; a limit ended the search for a counterexample".to_owned(),
         (None, _) => "not decided".to_owned(),
     };

@@ -331,7 +331,7 @@ async fn members(node: &Which, json: bool) -> Result<ExitCode> {
     } else {
         print!("{}", text(&status));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if status.suspended.is_some() { ExitCode::from(UNAVAILABLE) } else { ExitCode::SUCCESS })
 }
 
 /// The members as a table.
@@ -413,7 +413,7 @@ fn reported(member: &MemberStatus) -> String {
 
 /// The members that this one does not receive messages from, as far as it reports.
 fn not_reached(status: &NodeStatus, member: &MemberStatus) -> String {
-    if member.reaches.is_empty() {
+    if member.reaches.is_empty() && member.name != status.node {
         return "-".to_owned();
     }
     let missed =

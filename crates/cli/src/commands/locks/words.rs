@@ -6,9 +6,13 @@ use mutua_client::{Scope, proto::v1};
 use serde_json::{Value, json};
 
 /// Prints one row per lock.
-pub(super) fn print_table(locks: &[v1::Lock], scope: &Scope) {
+pub(super) fn print_table(locks: &[v1::Lock], scope: &Scope, unanswered: &[String]) {
     if locks.is_empty() {
-        return println!("no locks in use in scope {}", plain(&scope.to_string()));
+        let known = match unanswered {
+            [] => "no locks in use",
+            _ => "no locks in use at the members that answered,",
+        };
+        return println!("{known} in scope {}", plain(&scope.to_string()));
     }
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
