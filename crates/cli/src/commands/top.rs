@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let first = Sample::take(&target, &arguments.prefix).await?;
         let view = View::new(first);
         match arguments.once {
-            true => once(arguments, &target, view).await,
+            true => once(arguments, &target, view.printed()).await,
             false => live(arguments, &target, view).await,
         }
     })?;

@@ -33,11 +33,18 @@ pub(super) struct View {
     failure: Option<String>,
     /// The name of the selected lock, which keeps its selection when the order changes.
     selected: Option<Vec<u8>>,
+    /// Whether keys are read.
+    keys: bool,
 }
 
 impl View {
     pub(super) fn new(sample: Sample) -> Self {
-        Self { sample, rates: None, failure: None, selected: None }
+        Self { sample, rates: None, failure: None, selected: None, keys: true }
+    }
+
+    /// The same, to be printed: no keys are read.
+    pub(super) fn printed(self) -> Self {
+        Self { keys: false, ..self }
     }
 
     /// Takes up the next reading. After a failure the last one stays, with the reason.
@@ -78,7 +85,7 @@ impl View {
 
     /// The height of a frame that shows all locks.
     pub(super) fn full_height(&self) -> u16 {
-        let rows = self.sample.locks.len() + 2;
+        let rows = self.sample.locks.len().max(1) + 2;
         let rows = u16::try_from(rows).unwrap_or(u16::MAX / 2);
         HEAD + self.members_height() + rows + self.queue_height() + 1
     }
@@ -249,10 +256,12 @@ impl View {
     }
 
     fn foot(&self) -> String {
-        match self.sample.unanswered.as_slice() {
-            [] => "q quit, arrows select".to_owned(),
-            names => format!("q quit, arrows select; no answer of {}", plain(&names.join(", "))),
-        }
+        let keys = self.keys.then(|| "q quit, arrows select".to_owned());
+        let missing = match self.sample.unanswered.as_slice() {
+            [] => None,
+            names => Some(format!("no answer of {}", plain(&names.join(", ")))),
+        };
+        keys.into_iter().chain(missing).collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -346,6 +355,16 @@ mod tests {
         }
         assert!(!text.contains('\u{1b}'), "a command cannot write to the terminal");
         assert!(lines[23].starts_with("q quit"), "{text}");
+    }
+
+    #[test]
+    fn what_is_printed_has_every_member_and_no_keys() {
+        let view = view(Vec::new()).printed();
+        let text = shown(&view, 80, view.full_height()).join("\n");
+        for member in ["a ", "b ", "c "] {
+            assert!(text.lines().any(|line| line.trim_start().starts_with(member)), "{text}");
+        }
+        assert!(!text.contains("q quit"), "{text}");
     }
 
     #[test]
