@@ -13,6 +13,7 @@ use std::{
 
 struct Node {
     child: Child,
+    others: Vec<Child>,
     port: u16,
     directory: tempfile::TempDir,
 }
@@ -20,19 +21,35 @@ struct Node {
 impl Node {
     /// Starts a member of a cluster of so many, of which the others do not run.
     fn start(members: usize) -> Self {
+        Self::start_with(members, false)
+    }
+
+    /// Starts a member, with or without the others.
+    fn start_with(members: usize, others: bool) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let ports = free_ports(members + 1);
         let port = ports[members];
-        let mut text = format!(
-            "cluster = \"shop\"\nnode = \"n0\"\ndata = \"data\"\nmetrics_listen = {port}\n"
-        );
+        let head = |data: &str, node: usize| {
+            format!("cluster = \"shop\"\nnode = \"n{node}\"\ndata = \"{data}\"\n")
+        };
+        let mut list = String::new();
         for (index, port) in ports[..members].iter().enumerate() {
             let address = format!("127.0.0.1:{port}");
-            text += &format!("[[members]]\nname = \"n{index}\"\naddress = \"{address}\"\n");
+            list += &format!("[[members]]\nname = \"n{index}\"\naddress = \"{address}\"\n");
         }
-        fs::write(directory.path().join("mutua.toml"), text).expect("written");
+        let own = format!("{}metrics_listen = {port}\n{list}", head("data", 0));
+        fs::write(directory.path().join("mutua.toml"), own).expect("written");
+        let run_other = |node: usize| {
+            let file = directory.path().join(format!("n{node}.toml"));
+            let text = head(&format!("data{node}"), node) + &list;
+            fs::write(&file, text).expect("written");
+            let mut command = Command::new(env!("CARGO_BIN_EXE_mutua"));
+            command.args(["node", "--quiet", "--config"]).arg(file).stderr(Stdio::null());
+            command.stdin(Stdio::null()).spawn().expect("run")
+        };
+        let others = if others { (1..members).map(run_other).collect() } else { Vec::new() };
         let child = run(directory.path());
-        Self { child, port, directory }
+        Self { child, others, port, directory }
     }
 
     /// Kills the node and starts it again.
@@ -110,8 +127,10 @@ fn run(directory: &Path) -> Child {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        for child in self.others.iter_mut().chain([&mut self.child]) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
@@ -163,6 +182,35 @@ fn a_node_without_its_peers_is_healthy_and_not_ready() {
     let (_, text) = node.get("/metrics");
     assert_eq!(value(&text, "mutua_suspended"), 1.0);
     assert_eq!(value(&text, "mutua_link_up{member=\"n1\"}"), 0.0);
+}
+
+#[test]
+fn a_member_counts_messages_views_margins_and_round_trips() {
+    let node = Node::start_with(3, true);
+    let begun = Instant::now();
+    let until = |what: &str, met: &dyn Fn(&str) -> bool| loop {
+        let (_, text) = node.get("/metrics");
+        if met(&text) {
+            return text;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {text}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    until("grants", &|text| value(text, "mutua_suspended") == 0.0);
+    // Some of these names have their token elsewhere, so it is requested.
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        assert!(node.lock(&[name, "--", "true"]));
+    }
+    assert!(node.lock(&["--ttl", "1s", "x", "--", "sleep", "1"]), "renewed meanwhile");
+    let round_trip = "mutua_link_round_trip_seconds{member=\"n1\"}";
+    let text = until("a round trip", &|text| text.contains(round_trip));
+    assert!(value(&text, round_trip) > 0.0);
+    let request = "mutua_messages_sent_total{algorithm=\"naimi-trehel\",type=\"request\"}";
+    assert!(value(&text, request) > 0.0, "{text}");
+    assert!(value(&text, "mutua_view_changes_total") >= 1.0);
+    assert!(value(&text, "mutua_view_lease_seconds") > 0.0);
+    assert!(value(&text, "mutua_lease_margin_seconds_count") >= 1.0);
+    assert_eq!(value(&text, "mutua_longest_queue"), 0.0);
 }
 
 #[test]

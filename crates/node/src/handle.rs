@@ -14,8 +14,8 @@ use tokio::{
 };
 
 use crate::{
-    Config, Guard, Lock, LockStatus, MembershipError, Node, Role, Rule, ServedClient, StartError,
-    Traced, driver::Driver,
+    Config, Guard, Lock, LockStatus, MembershipError, Node, NodeFigures, Role, Rule, ServedClient,
+    StartError, Traced, driver::Driver,
 };
 
 /// The time limit of a call.
@@ -110,6 +110,11 @@ impl NodeHandle {
     /// The guard of a hold of [`Served::Custody`].
     pub fn take_custody(&self, name: &[u8], hold: HoldId, fence: FencingToken) -> Guard {
         Lock::open(&self.driver, name).guard_of(hold, fence)
+    }
+
+    /// The node's figures since its start.
+    pub fn figures(&self) -> NodeFigures {
+        self.driver.figures()
     }
 
     /// Whether consensus decides the node's views: holds of clients outside the process are then

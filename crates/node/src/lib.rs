@@ -93,7 +93,7 @@ pub use mutua_protocol::{
 pub use mutua_tls::{Certificate, Identity, TlsError, TlsFiles};
 pub use offline::{Join, PrepareError, forget_cluster, init, join, recover};
 pub use refusal_log::RefusalLog;
-pub use status::{AwaitedLock, MemberReport, MemberStatus, NodeStatus};
+pub use status::{AwaitedLock, MemberReport, MemberStatus, NodeFigures, NodeStatus};
 pub use trace::{TraceConfig, Traced};
 
 /// A running node. Dropping it stops it: its guards are lost, and its waiters get an error.
