@@ -281,6 +281,46 @@ fn silent_connections_do_not_keep_monitors_away() {
     drop(silent);
 }
 
+#[test]
+fn sighup_takes_up_the_log_level_and_reports_what_it_cannot_read() {
+    let node = Node::start(1);
+    let file = node.directory.path().join("mutua.toml");
+    let good = fs::read_to_string(&file).expect("read");
+    let log = || fs::read_to_string(node.directory.path().join("log")).expect("a log");
+    let hang_up = |text: &str| {
+        fs::write(&file, text).expect("written");
+        let pid = node.child.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().expect("run").success());
+    };
+    let until = |what: &str, count: usize| {
+        let begun = Instant::now();
+        while log().matches(what).count() < count {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{what}: {}", log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    hang_up(&good);
+    until("SIGHUP: certificates, limits and the log level are read again", 1);
+    hang_up(&good.replace("cluster", "clutser"));
+    until("SIGHUP: only the certificates are read again", 1);
+    assert!(log().contains("did you mean `cluster`"), "{}", log());
+    // INFO is left out from the second on at the latest: which of the two readers of the file is
+    // first is not decided.
+    let quiet = format!("log_level = \"error\"\n{good}");
+    hang_up(&quiet);
+    std::thread::sleep(Duration::from_millis(500));
+    let before = log().lines().count();
+    hang_up(&quiet.replace("cluster", "clutser"));
+    hang_up(&quiet);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(log().lines().count(), before, "{}", log());
+    assert!(node.lock(&["x", "--", "true"]), "the node runs");
+    hang_up(&good);
+    std::thread::sleep(Duration::from_millis(500));
+    hang_up(&good);
+    until("are read again; other changes", 2);
+}
+
 /// The metrics in a text: words that begin as ours do.
 fn metrics_in(text: &str) -> BTreeSet<String> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');

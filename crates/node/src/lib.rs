@@ -76,7 +76,7 @@ use transport::{Acceptor, Transport};
 pub use clock::fence_of;
 pub use config::{
     AccessRule, Action, CONFIG_KEYS, ClientPattern, Config, ConfigError, ConfigKey, ConfigProblem,
-    KeyDefault, LONGEST_LEASE, MemberConfig, VIEW_LEASE, parse_rules, rules_text,
+    KeyDefault, LONGEST_LEASE, LogLevel, MemberConfig, VIEW_LEASE, parse_rules, rules_text,
 };
 pub use consensus::MembershipError;
 pub use disk::DiskError;

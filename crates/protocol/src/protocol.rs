@@ -200,6 +200,11 @@ impl Protocol {
         protocol
     }
 
+    /// Limits and times are these from now on; timers that run keep their times.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.config.limits = limits;
+    }
+
     /// This member.
     pub fn me(&self) -> Member {
         self.config.me

@@ -194,7 +194,7 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     tasks.spawn(Arc::clone(&service).keep_time());
     tasks.spawn(Arc::clone(&service).follow_holds(reports));
     tasks.spawn(Arc::clone(&service).follow_peers());
-    tasks.spawn(reload::on_hangup(Arc::clone(&service)));
+    tasks.spawn(reload::on_hangup(Arc::clone(&service), options.node.file.clone()));
     serve_local(&mut tasks, &service, name);
     if options.idle.is_none() {
         endpoint::reserve(&options.socket, &options.node.node)

@@ -64,6 +64,8 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
     key("", "audit", "path", Words("none"), "\"/var/log/mutua/audit.jsonl\"",
         "Append a JSON line for each grant, release and loss at this node; `mutua node --audit` \
          does the same."),
+    key("", "log_level", "text", Value("\"info\""), "\"warn\"",
+        "Least level of what the node logs: info, warn or error; SIGHUP reads it again."),
     key("", "socket", "path", Words("locks.sock in the data directory"),
         "\"/run/mutua/locks.sock\"",
         "Unix socket for clients of this host. Where rules in [[access]] are for other users, they \

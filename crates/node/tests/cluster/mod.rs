@@ -54,7 +54,9 @@ pub(crate) fn config_in(
         listen: None,
         metrics_listen: None,
         audit: None,
+        log_level: mutua_node::LogLevel::Info,
         trace: None,
+        file: None,
     }
 }
 
