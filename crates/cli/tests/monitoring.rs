@@ -271,6 +271,33 @@ fn the_audit_log_has_grants_releases_and_losses() {
 }
 
 #[test]
+fn locks_are_named_only_if_the_configuration_says_so() {
+    let mut node = Node::start(1);
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_mutua"));
+    holder.args(["lock", "--endpoint", &node.endpoint(), "night \"job\"", "--", "sleep", "60"]);
+    let mut holder = holder.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("run");
+    let begun = Instant::now();
+    let until_held = |node: &Node| loop {
+        let (_, text) = node.get("/metrics");
+        if value(&text, "mutua_held") == 1.0 {
+            return text;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "the lock is not held");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(!until_held(&node).contains("night"), "not asked for");
+    let file = node.directory.path().join("mutua.toml");
+    let text = fs::read_to_string(&file).expect("read");
+    fs::write(&file, format!("metrics_names = true\n{text}")).expect("written");
+    node.crash();
+    let text = until_held(&node);
+    assert_eq!(value(&text, r#"mutua_lock_waiting{lock="night \\\"job\\\""}"#), 0.0);
+    assert!(text.contains("mutua_lock_held_seconds{lock="), "{text}");
+    holder.kill().expect("killed");
+    holder.wait().expect("dead");
+}
+
+#[test]
 fn silent_connections_do_not_keep_monitors_away() {
     let node = Node::start(1);
     let silent: Vec<_> = (0..100)

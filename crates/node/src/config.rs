@@ -112,6 +112,8 @@ pub struct Config {
     pub insecure: bool,
     /// Where a server around the node serves metrics.
     pub metrics_listen: Option<SocketAddr>,
+    /// Whether those metrics name locks.
+    pub metrics_names: bool,
     /// Where a server around the node writes grants, releases and losses, as JSON lines.
     pub audit: Option<PathBuf>,
     /// The least level of what a program around the node logs.
@@ -309,6 +311,7 @@ impl Config {
             tls: None,
             insecure: false,
             metrics_listen: None,
+            metrics_names: false,
             audit: None,
             log_level: LogLevel::Info,
             trace: None,

@@ -209,7 +209,7 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     if let Some(address) = options.node.metrics_listen {
         let listener = monitor::bind(address).await;
         let listener = listener.map_err(listen_error(&address.to_string()))?;
-        tasks.spawn(monitor::serve(Arc::clone(&service), listener));
+        tasks.spawn(monitor::serve(Arc::clone(&service), listener, options.node.metrics_names));
     }
     tokio::select! {
         () = stop => {}

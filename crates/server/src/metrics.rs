@@ -27,6 +27,9 @@ use crate::{Service, leases::Outcome, process};
 const BOUNDS: [f64; 14] =
     [0.0001, 0.0005, 0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 14_400.0];
 
+/// The most locks that are named.
+const NAMES: usize = 1000;
+
 /// The bounds of what is left of a lease when it is renewed, in seconds. A client renews each third
 /// of its lease, so by default 6.7 s are left.
 const MARGINS: [f64; 10] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 120.0];
@@ -110,7 +113,7 @@ impl Metrics {
 }
 
 /// The registry of a server: its counted figures, and those of its node at the time of asking.
-pub(crate) fn registry(service: &Arc<Service>) -> Registry {
+pub(crate) fn registry(service: &Arc<Service>, names: bool) -> Registry {
     let mut registry = Registry::with_prefix("mutua");
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let labels = [
@@ -120,7 +123,7 @@ pub(crate) fn registry(service: &Arc<Service>) -> Registry {
     ];
     registry.register("build", "Version and names", Info::new(labels.to_vec()));
     service.call(|core, _| core.metrics.register(&mut registry));
-    registry.register_collector(Box::new(OfNode(Arc::downgrade(service))));
+    registry.register_collector(Box::new(OfNode { service: Arc::downgrade(service), names }));
     registry
 }
 
@@ -135,11 +138,15 @@ pub(crate) fn text(registry: &Registry) -> Result<String, fmt::Error> {
 }
 
 #[derive(Debug)]
-struct OfNode(std::sync::Weak<Service>);
+struct OfNode {
+    service: std::sync::Weak<Service>,
+    /// Whether locks are named.
+    names: bool,
+}
 
 impl Collector for OfNode {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let Some(service) = self.0.upgrade() else { return Ok(()) };
+        let Some(service) = self.service.upgrade() else { return Ok(()) };
         let status = service.status();
         let (sessions, longest, waited_for) = service.call(|core, now| {
             let leases = &core.leases;
@@ -154,6 +161,9 @@ impl Collector for OfNode {
         node(&mut out, &status)?;
         links(&mut encoder, &status)?;
         since_start(&mut encoder, &service.handle.figures())?;
+        if self.names {
+            locks(&mut encoder, &service)?;
+        }
         if let Some(identity) = service.node.identity() {
             let until = identity.certificate().until;
             let until = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -205,6 +215,21 @@ fn links(encoder: &mut DescriptorEncoder<'_>, status: &NodeStatus) -> fmt::Resul
     each(encoder, "link_backlog", help, others().map(|one| (&*one.name, one.backlog as f64)))
 }
 
+/// Each lock that is held or waited for at this node, by its name.
+fn locks(encoder: &mut DescriptorEncoder<'_>, service: &Arc<Service>) -> fmt::Result {
+    let mut locks = service.call(|core, now| core.leases.list(now, b""));
+    locks.truncate(NAMES);
+    let named: Vec<_> = locks.iter().map(|lock| lock.name.escape_ascii().to_string()).collect();
+    let held = named.iter().zip(&locks).filter_map(|(name, lock)| {
+        let elapsed = lock.holder.as_ref()?.elapsed;
+        Some((&**name, elapsed.as_secs_f64()))
+    });
+    let help = "Time for which a client of this node holds a lock";
+    each_with(encoder, "lock", "lock_held_seconds", help, held)?;
+    let waiting = named.iter().zip(&locks).map(|(name, lock)| (&**name, lock.waiting.len() as f64));
+    each_with(encoder, "lock", "lock_waiting", "Waiters at this node for a lock", waiting)
+}
+
 /// A gauge for each member.
 fn each<'a>(
     encoder: &mut DescriptorEncoder<'_>,
@@ -212,10 +237,21 @@ fn each<'a>(
     help: &str,
     values: impl Iterator<Item = (&'a str, f64)>,
 ) -> fmt::Result {
+    each_with(encoder, "member", name, help, values)
+}
+
+/// A gauge for each value of a label.
+fn each_with<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    label: &str,
+    name: &str,
+    help: &str,
+    values: impl Iterator<Item = (&'a str, f64)>,
+) -> fmt::Result {
     let gauge = ConstGauge::new(0.0);
     let mut metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
-    for (member, value) in values {
-        let labels = [("member", member)];
+    for (of, value) in values {
+        let labels = [(label, of)];
         ConstGauge::new(value).encode(metric.encode_family(&labels)?)?;
     }
     Ok(())

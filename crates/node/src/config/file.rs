@@ -36,6 +36,8 @@ pub(super) struct File {
     #[serde(default)]
     insecure: bool,
     metrics_listen: Option<Spanned<Scalar>>,
+    #[serde(default)]
+    metrics_names: bool,
     audit: Option<PathBuf>,
     log_level: Option<Spanned<String>>,
     socket: Option<PathBuf>,
@@ -251,6 +253,7 @@ impl File {
             insecure: self.insecure,
             clustered: self.clustered,
             metrics_listen: self.metrics_listen.map(metrics_address).transpose()?,
+            metrics_names: self.metrics_names,
             audit: self.audit,
             log_level: self.log_level.map(log_level).transpose()?.unwrap_or_default(),
             trace: None,

@@ -61,6 +61,9 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
          and release locks."),
     key("", "metrics_listen", "port or address:port", Words("none"), "9464",
         "Serve /metrics, /health and /ready by HTTP; a port alone is on loopback."),
+    key("", "metrics_names", "boolean", Value("false"), "true",
+        "Name the locks that are held or waited for in /metrics, at most 1,000; all who can read \
+         it see the names."),
     key("", "audit", "path", Words("none"), "\"/var/log/mutua/audit.jsonl\"",
         "Append a JSON line for each grant, release and loss at this node; `mutua node --audit` \
          does the same."),
