@@ -291,7 +291,7 @@ fn locks_are_named_only_if_the_configuration_says_so() {
     fs::write(&file, format!("metrics_names = true\n{text}")).expect("written");
     node.crash();
     let text = until_held(&node);
-    assert_eq!(value(&text, r#"mutua_lock_waiting{lock="night \\\"job\\\""}"#), 0.0);
+    assert_eq!(value(&text, r#"mutua_lock_waiting{lock="night \"job\""}"#), 0.0);
     assert!(text.contains("mutua_lock_held_seconds{lock="), "{text}");
     holder.kill().expect("killed");
     holder.wait().expect("dead");

@@ -219,7 +219,7 @@ fn links(encoder: &mut DescriptorEncoder<'_>, status: &NodeStatus) -> fmt::Resul
 fn locks(encoder: &mut DescriptorEncoder<'_>, service: &Arc<Service>) -> fmt::Result {
     let mut locks = service.call(|core, now| core.leases.list(now, b""));
     locks.truncate(NAMES);
-    let named: Vec<_> = locks.iter().map(|lock| lock.name.escape_ascii().to_string()).collect();
+    let named: Vec<_> = locks.iter().map(|lock| shown(&lock.name)).collect();
     let held = named.iter().zip(&locks).filter_map(|(name, lock)| {
         let elapsed = lock.holder.as_ref()?.elapsed;
         Some((&**name, elapsed.as_secs_f64()))
@@ -228,6 +228,10 @@ fn locks(encoder: &mut DescriptorEncoder<'_>, service: &Arc<Service>) -> fmt::Re
     each_with(encoder, "lock", "lock_held_seconds", help, held)?;
     let waiting = named.iter().zip(&locks).map(|(name, lock)| (&**name, lock.waiting.len() as f64));
     each_with(encoder, "lock", "lock_waiting", "Waiters at this node for a lock", waiting)
+}
+
+fn shown(name: &[u8]) -> String {
+    str::from_utf8(name).map_or_else(|_| name.escape_ascii().to_string(), str::to_owned)
 }
 
 /// A gauge for each member.
