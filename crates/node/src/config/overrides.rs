@@ -75,8 +75,21 @@ mod tests {
 
     use super::*;
 
-    const TEXT: &str = "cluster = \"c\"\nnode = \"a\"\n[[members]]\nname = \"a\"\naddress = \"127.0.0.1:1\"\n\
-                        [[members]]\nname = \"b\"\naddress = \"127.0.0.1:2\"\n[limits]\nrun = 4\n";
+    const TEXT: &str = r#"
+cluster = "c"
+node = "a"
+
+[[members]]
+name = "a"
+address = "127.0.0.1:1"
+
+[[members]]
+name = "b"
+address = "127.0.0.1:2"
+
+[limits]
+run = 4
+"#;
 
     fn with(variables: &[(&str, &str)]) -> Result<Config, String> {
         let value = |name: &str| {
