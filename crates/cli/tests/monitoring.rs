@@ -13,6 +13,7 @@ use std::{
 
 struct Node {
     child: Child,
+    others: Vec<Child>,
     port: u16,
     directory: tempfile::TempDir,
 }
@@ -20,19 +21,35 @@ struct Node {
 impl Node {
     /// Starts a member of a cluster of so many, of which the others do not run.
     fn start(members: usize) -> Self {
+        Self::start_with(members, false)
+    }
+
+    /// Starts a member, with or without the others.
+    fn start_with(members: usize, others: bool) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let ports = free_ports(members + 1);
         let port = ports[members];
-        let mut text = format!(
-            "cluster = \"shop\"\nnode = \"n0\"\ndata = \"data\"\nmetrics_listen = {port}\n"
-        );
+        let head = |data: &str, node: usize| {
+            format!("cluster = \"shop\"\nnode = \"n{node}\"\ndata = \"{data}\"\n")
+        };
+        let mut list = String::new();
         for (index, port) in ports[..members].iter().enumerate() {
             let address = format!("127.0.0.1:{port}");
-            text += &format!("[[members]]\nname = \"n{index}\"\naddress = \"{address}\"\n");
+            list += &format!("[[members]]\nname = \"n{index}\"\naddress = \"{address}\"\n");
         }
-        fs::write(directory.path().join("mutua.toml"), text).expect("written");
+        let own = format!("{}metrics_listen = {port}\n{list}", head("data", 0));
+        fs::write(directory.path().join("mutua.toml"), own).expect("written");
+        let run_other = |node: usize| {
+            let file = directory.path().join(format!("n{node}.toml"));
+            let text = head(&format!("data{node}"), node) + &list;
+            fs::write(&file, text).expect("written");
+            let mut command = Command::new(env!("CARGO_BIN_EXE_mutua"));
+            command.args(["node", "--quiet", "--config"]).arg(file).stderr(Stdio::null());
+            command.stdin(Stdio::null()).spawn().expect("run")
+        };
+        let others = if others { (1..members).map(run_other).collect() } else { Vec::new() };
         let child = run(directory.path());
-        Self { child, port, directory }
+        Self { child, others, port, directory }
     }
 
     /// Kills the node and starts it again.
@@ -110,8 +127,10 @@ fn run(directory: &Path) -> Child {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        for child in self.others.iter_mut().chain([&mut self.child]) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
@@ -163,6 +182,35 @@ fn a_node_without_its_peers_is_healthy_and_not_ready() {
     let (_, text) = node.get("/metrics");
     assert_eq!(value(&text, "mutua_suspended"), 1.0);
     assert_eq!(value(&text, "mutua_link_up{member=\"n1\"}"), 0.0);
+}
+
+#[test]
+fn a_member_counts_messages_views_margins_and_round_trips() {
+    let node = Node::start_with(3, true);
+    let begun = Instant::now();
+    let until = |what: &str, met: &dyn Fn(&str) -> bool| loop {
+        let (_, text) = node.get("/metrics");
+        if met(&text) {
+            return text;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {text}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    until("grants", &|text| value(text, "mutua_suspended") == 0.0);
+    // Some of these names have their token elsewhere, so it is requested.
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        assert!(node.lock(&[name, "--", "true"]));
+    }
+    assert!(node.lock(&["--ttl", "1s", "x", "--", "sleep", "1"]), "renewed meanwhile");
+    let round_trip = "mutua_link_round_trip_seconds{member=\"n1\"}";
+    let text = until("a round trip", &|text| text.contains(round_trip));
+    assert!(value(&text, round_trip) > 0.0);
+    let request = "mutua_messages_sent_total{algorithm=\"naimi-trehel\",type=\"request\"}";
+    assert!(value(&text, request) > 0.0, "{text}");
+    assert!(value(&text, "mutua_view_changes_total") >= 1.0);
+    assert!(value(&text, "mutua_view_lease_seconds") > 0.0);
+    assert!(value(&text, "mutua_lease_margin_seconds_count") >= 1.0);
+    assert_eq!(value(&text, "mutua_longest_queue"), 0.0);
 }
 
 #[test]
@@ -223,6 +271,33 @@ fn the_audit_log_has_grants_releases_and_losses() {
 }
 
 #[test]
+fn locks_are_named_only_if_the_configuration_says_so() {
+    let mut node = Node::start(1);
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_mutua"));
+    holder.args(["lock", "--endpoint", &node.endpoint(), "night \"job\"", "--", "sleep", "60"]);
+    let mut holder = holder.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("run");
+    let begun = Instant::now();
+    let until_held = |node: &Node| loop {
+        let (_, text) = node.get("/metrics");
+        if value(&text, "mutua_held") == 1.0 {
+            return text;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "the lock is not held");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(!until_held(&node).contains("night"), "not asked for");
+    let file = node.directory.path().join("mutua.toml");
+    let text = fs::read_to_string(&file).expect("read");
+    fs::write(&file, format!("metrics_names = true\n{text}")).expect("written");
+    node.crash();
+    let text = until_held(&node);
+    assert_eq!(value(&text, r#"mutua_lock_waiting{lock="night \"job\""}"#), 0.0);
+    assert!(text.contains("mutua_lock_held_seconds{lock="), "{text}");
+    holder.kill().expect("killed");
+    holder.wait().expect("dead");
+}
+
+#[test]
 fn silent_connections_do_not_keep_monitors_away() {
     let node = Node::start(1);
     let silent: Vec<_> = (0..100)
@@ -231,6 +306,46 @@ fn silent_connections_do_not_keep_monitors_away() {
     assert_eq!(node.get("/health").0, 200, "answered once silent connections are given up");
     assert!(node.lock(&["x", "--", "true"]), "clients are served meanwhile");
     drop(silent);
+}
+
+#[test]
+fn sighup_takes_up_the_log_level_and_reports_what_it_cannot_read() {
+    let node = Node::start(1);
+    let file = node.directory.path().join("mutua.toml");
+    let good = fs::read_to_string(&file).expect("read");
+    let log = || fs::read_to_string(node.directory.path().join("log")).expect("a log");
+    let hang_up = |text: &str| {
+        fs::write(&file, text).expect("written");
+        let pid = node.child.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().expect("run").success());
+    };
+    let until = |what: &str, count: usize| {
+        let begun = Instant::now();
+        while log().matches(what).count() < count {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{what}: {}", log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    hang_up(&good);
+    until("SIGHUP: certificates, limits and the log level are read again", 1);
+    hang_up(&good.replace("cluster", "clutser"));
+    until("SIGHUP: only the certificates are read again", 1);
+    assert!(log().contains("did you mean `cluster`"), "{}", log());
+    // INFO is left out from the second on at the latest: which of the two readers of the file is
+    // first is not decided.
+    let quiet = format!("log_level = \"error\"\n{good}");
+    hang_up(&quiet);
+    std::thread::sleep(Duration::from_millis(500));
+    let before = log().lines().count();
+    hang_up(&quiet.replace("cluster", "clutser"));
+    hang_up(&quiet);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(log().lines().count(), before, "{}", log());
+    assert!(node.lock(&["x", "--", "true"]), "the node runs");
+    hang_up(&good);
+    std::thread::sleep(Duration::from_millis(500));
+    hang_up(&good);
+    until("are read again; other changes", 2);
 }
 
 /// The metrics in a text: words that begin as ours do.

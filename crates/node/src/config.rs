@@ -40,6 +40,7 @@
 mod access;
 mod file;
 mod keys;
+mod overrides;
 mod rules;
 
 use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
@@ -111,10 +112,28 @@ pub struct Config {
     pub insecure: bool,
     /// Where a server around the node serves metrics.
     pub metrics_listen: Option<SocketAddr>,
+    /// Whether those metrics name locks.
+    pub metrics_names: bool,
     /// Where a server around the node writes grants, releases and losses, as JSON lines.
     pub audit: Option<PathBuf>,
+    /// The least level of what a program around the node logs.
+    pub log_level: LogLevel,
     /// Write the trace of a lock.
     pub trace: Option<TraceConfig>,
+    /// The file that it was read from.
+    pub file: Option<PathBuf>,
+}
+
+/// A level of a log.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LogLevel {
+    /// Everything.
+    #[default]
+    Info,
+    /// Warnings and errors.
+    Warn,
+    /// Errors only.
+    Error,
 }
 
 /// A member of the cluster.
@@ -188,6 +207,19 @@ pub enum ConfigProblem {
     /// The address for monitors is invalid.
     #[error("invalid metrics_listen `{0}`: use PORT, which is on loopback, or ADDRESS:PORT")]
     MetricsListen(String),
+    /// The level of the log is unknown.
+    #[error("invalid log_level `{0}`: use info, warn or error")]
+    LogLevel(String),
+    /// The value of a variable that overrides a key is invalid.
+    #[error("invalid {variable} `{value}`: use a {kind}")]
+    Variable {
+        /// The variable.
+        variable: String,
+        /// Its value.
+        value: String,
+        /// The type of the key's value.
+        kind: &'static str,
+    },
     /// A topology is unknown.
     #[error("{0}, or a list of edges [[0, 1], ...]")]
     Topology(UnknownName),
@@ -279,8 +311,11 @@ impl Config {
             tls: None,
             insecure: false,
             metrics_listen: None,
+            metrics_names: false,
             audit: None,
+            log_level: LogLevel::Info,
             trace: None,
+            file: None,
         }
     }
 

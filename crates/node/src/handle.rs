@@ -14,8 +14,8 @@ use tokio::{
 };
 
 use crate::{
-    Config, Guard, Lock, LockStatus, MembershipError, Node, Role, Rule, ServedClient, StartError,
-    Traced, driver::Driver,
+    Config, Guard, Limits, Lock, LockStatus, MembershipError, Node, NodeFigures, Role, Rule,
+    ServedClient, StartError, Traced, driver::Driver,
 };
 
 /// The time limit of a call.
@@ -110,6 +110,16 @@ impl NodeHandle {
     /// The guard of a hold of [`Served::Custody`].
     pub fn take_custody(&self, name: &[u8], hold: HoldId, fence: FencingToken) -> Guard {
         Lock::open(&self.driver, name).guard_of(hold, fence)
+    }
+
+    /// Limits and times are these from now on, without the number of grants at once.
+    pub fn set_limits(&self, limits: Limits) {
+        self.driver.call(|core, _| core.protocol.set_limits(limits));
+    }
+
+    /// The node's figures since its start.
+    pub fn figures(&self) -> NodeFigures {
+        self.driver.figures()
     }
 
     /// Whether consensus decides the node's views: holds of clients outside the process are then

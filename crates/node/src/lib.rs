@@ -76,7 +76,7 @@ use transport::{Acceptor, Transport};
 pub use clock::fence_of;
 pub use config::{
     AccessRule, Action, CONFIG_KEYS, ClientPattern, Config, ConfigError, ConfigKey, ConfigProblem,
-    KeyDefault, LONGEST_LEASE, MemberConfig, VIEW_LEASE, parse_rules, rules_text,
+    KeyDefault, LONGEST_LEASE, LogLevel, MemberConfig, VIEW_LEASE, parse_rules, rules_text,
 };
 pub use consensus::MembershipError;
 pub use disk::DiskError;
@@ -93,7 +93,7 @@ pub use mutua_protocol::{
 pub use mutua_tls::{Certificate, Identity, TlsError, TlsFiles};
 pub use offline::{Join, PrepareError, forget_cluster, init, join, recover};
 pub use refusal_log::RefusalLog;
-pub use status::{AwaitedLock, MemberReport, MemberStatus, NodeStatus};
+pub use status::{AwaitedLock, MemberReport, MemberStatus, NodeFigures, NodeStatus};
 pub use trace::{TraceConfig, Traced};
 
 /// A running node. Dropping it stops it: its guards are lost, and its waiters get an error.

@@ -1,8 +1,8 @@
 //! The status of a node, with its members' names.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use mutua_protocol::{LinkStatus, Member, Status, views::Directory};
+use mutua_protocol::{Figures, LinkStatus, Member, Status, views::Directory};
 use serde::{Deserialize, Serialize};
 
 use crate::driver::Driver;
@@ -116,7 +116,25 @@ pub struct MemberReport {
     pub suspended: Option<String>,
 }
 
+/// Figures of a node since its start, for monitors.
+#[derive(Clone, Debug, Default)]
+pub struct NodeFigures {
+    /// The messages of each algorithm and type, one for each receiver, lazy ones included.
+    pub messages: Vec<(&'static str, &'static str, u64)>,
+    /// The views that have begun.
+    pub views: u64,
+    /// The last round trip to each voter that is connected.
+    pub round_trips: Vec<(String, Duration)>,
+}
+
 impl Driver {
+    /// The figures of the node since its start.
+    pub(crate) fn figures(self: &Arc<Self>) -> NodeFigures {
+        let Figures { messages, views, round_trips } = self.call(|core, _| core.protocol.figures());
+        let named = round_trips.into_iter().map(|(member, time)| (self.name(member), time));
+        NodeFigures { messages, views, round_trips: named.collect() }
+    }
+
     /// The status of the node.
     pub(crate) fn status(self: &Arc<Self>) -> NodeStatus {
         let (status, stopped, directory) = self.call(|core, now| {

@@ -20,7 +20,8 @@
 //! - `protocol/reclaim.rs`: clients that outlived their node reclaim their locks;
 //! - `protocol/refusals.rs`: messages that no correct member sends are refused;
 //! - `protocol/calls.rs`: the program around one node calls that around another;
-//! - `protocol/tracing.rs`: the events of one lock are written as a trace.
+//! - `protocol/tracing.rs`: the events of one lock are written as a trace;
+//! - `protocol/figures.rs`: figures for monitors.
 
 mod effect;
 mod link;
@@ -44,7 +45,7 @@ pub use moment::Moment;
 pub use pattern::Pattern;
 pub use plan::{DEFAULT_ALGORITHM, Plan, PlanError, Rule, RuleError, usable};
 pub use protocol::{
-    CallId, Caller, ClientHold, MAX_CALL, Protocol, ProtocolConfig, Rejected, ViewSource,
+    CallId, Caller, ClientHold, Figures, MAX_CALL, Protocol, ProtocolConfig, Rejected, ViewSource,
     decode_rules, encode_rules,
 };
 pub use settings::Limits;

@@ -50,6 +50,8 @@ pub(crate) struct Posts {
 #[derive(Debug)]
 pub(crate) struct Post {
     pub(crate) to: Recipients,
+    /// The type of the message.
+    pub(crate) kind: &'static str,
     pub(crate) message: Box<[u8]>,
     pub(crate) lazy: bool,
 }
@@ -152,12 +154,12 @@ impl<M: Mutex> Erased<M> {
     fn drain(&mut self, posts: &mut Posts) {
         self.out.drain(|effect| match effect {
             Effect::Send { to, message, lazy } => {
-                let to = Recipients::One(to);
-                posts.list.push(Post { to, message: encode(&message), lazy });
+                let (to, kind) = (Recipients::One(to), message.kind());
+                posts.list.push(Post { to, kind, message: encode(&message), lazy });
             }
             Effect::Multicast { to, message } => {
-                let to = Recipients::Several(to.into());
-                posts.list.push(Post { to, message: encode(&message), lazy: false });
+                let (to, kind) = (Recipients::Several(to.into()), message.kind());
+                posts.list.push(Post { to, kind, message: encode(&message), lazy: false });
             }
             Effect::Nonsense { from, why } => posts.nonsense.push((from, why)),
             // The returned fencing token stands for it.

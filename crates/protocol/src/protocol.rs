@@ -4,6 +4,7 @@ mod calls;
 mod clients;
 mod decided;
 mod decider;
+mod figures;
 mod fixed_list;
 mod idle_cleanup;
 mod locks;
@@ -35,6 +36,7 @@ use crate::{
 
 pub use calls::{CallId, Caller, MAX_CALL};
 pub use decided::ViewSource;
+pub use figures::Figures;
 pub(crate) use locks::CLOCK_BROKEN;
 pub(crate) use peers::Kept;
 pub use peers::Rejected;
@@ -113,6 +115,8 @@ pub struct Protocol {
     effects: Vec<Effect>,
     /// The machines' messages, empty between calls.
     posts: Posts,
+    /// Figures for monitors.
+    counted: figures::Counted,
 }
 
 /// The view that this node is in, if any.
@@ -183,6 +187,7 @@ impl Protocol {
             numbers: 0,
             effects: Vec::new(),
             posts: Posts::default(),
+            counted: figures::Counted::default(),
             config,
         };
         protocol.sync_members(now);
@@ -193,6 +198,11 @@ impl Protocol {
         protocol.propose_view();
         protocol.start_layer(now);
         protocol
+    }
+
+    /// Limits and times are these from now on; timers that run keep their times.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.config.limits = limits;
     }
 
     /// This member.

@@ -20,15 +20,9 @@ impl Control for ControlService {
         request: Request<v1::StatusRequest>,
     ) -> Result<Response<v1::StatusResponse>, Status> {
         let caller = Caller::of(&request);
-        let mut status = self.0.node.status();
-        status.suspended = self.0.why_not_granting();
-        let mut message = message(status);
+        let mut message = message(self.0.status());
         message.custodies = self.0.custodies();
         message.awaited = self.0.awaited(&caller);
-        // Leases' own locks are no client's.
-        let hidden = self.0.call(|core, _| core.leases.hidden()) as u64;
-        message.locks = message.locks.saturating_sub(hidden);
-        message.held = message.held.saturating_sub(hidden);
         if request.into_inner().members {
             self.0.add_reports(&mut message.members).await;
         }
@@ -114,6 +108,18 @@ impl ControlService {
 
 /// What members report of themselves.
 impl Service {
+    /// The status of the node as its clients see it.
+    pub(crate) fn status(self: &Arc<Self>) -> NodeStatus {
+        let mut status = self.node.status();
+        status.suspended = self.why_not_granting();
+        let (hidden, waiting) = self.call(|core, _| (core.leases.hidden(), core.leases.waiting()));
+        // Leases' own locks are no client's.
+        status.locks = status.locks.saturating_sub(hidden);
+        status.held = status.held.saturating_sub(hidden);
+        status.waiting = waiting;
+        status
+    }
+
     fn custodies(self: &Arc<Self>) -> u64 {
         self.call(|core, _| core.leases.custodies()) as u64
     }

@@ -40,6 +40,10 @@ const ESTABLISH: Duration = Duration::from_secs(5);
 /// The most connections that are not established yet, and the most without a request.
 const PENDING: usize = 1024;
 
+/// So many more without a request are let in before the list is looked through, which takes as long
+/// as the list.
+const SLACK: usize = 128;
+
 /// The pause after an error of accept, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -80,14 +84,14 @@ impl Silent {
         S: AsyncRead + Unpin,
     {
         let mut silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if silent.len() >= PENDING {
-            silent.retain(|closer| !closer.is_closed());
-        }
         silent.push_back(connection.closer());
-        if silent.len() > PENDING
-            && let Some(closer) = silent.pop_front()
-        {
-            // It may have ended meanwhile.
+        if silent.len() < PENDING + SLACK {
+            return;
+        }
+        // Others have sent a request or have ended meanwhile.
+        silent.retain(|closer| !closer.is_closed());
+        let beyond = silent.len().saturating_sub(PENDING);
+        for closer in silent.drain(..beyond) {
             let _ = closer.send(());
         }
     }

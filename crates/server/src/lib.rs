@@ -215,6 +215,7 @@ impl Service {
             }
             Effect::Record { longest } => self.record(core, longest),
             Effect::RecordHold { name, hold } => self.record_hold(core, now, &name, hold),
+            Effect::Renewed { left } => core.metrics.renewed(left),
             Effect::Join => self.handle.join(),
             Effect::Changed { name } => {
                 let holder = core.leases.holder(now, &name);

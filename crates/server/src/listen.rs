@@ -194,7 +194,7 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     tasks.spawn(Arc::clone(&service).keep_time());
     tasks.spawn(Arc::clone(&service).follow_holds(reports));
     tasks.spawn(Arc::clone(&service).follow_peers());
-    tasks.spawn(reload::on_hangup(Arc::clone(&service)));
+    tasks.spawn(reload::on_hangup(Arc::clone(&service), options.node.file.clone()));
     serve_local(&mut tasks, &service, name);
     if options.idle.is_none() {
         endpoint::reserve(&options.socket, &options.node.node)
@@ -209,7 +209,7 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     if let Some(address) = options.node.metrics_listen {
         let listener = monitor::bind(address).await;
         let listener = listener.map_err(listen_error(&address.to_string()))?;
-        tasks.spawn(monitor::serve(Arc::clone(&service), listener));
+        tasks.spawn(monitor::serve(Arc::clone(&service), listener, options.node.metrics_names));
     }
     tokio::select! {
         () = stop => {}

@@ -1,8 +1,13 @@
 //! Figures for monitors: counted here as they happen, or taken from the node at each request.
 
-use std::{collections::HashMap, fmt, sync::Arc, time::SystemTime};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
-use mutua_node::{Moment, NodeStatus};
+use mutua_node::{Moment, NodeFigures, NodeStatus};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text::encode},
@@ -22,6 +27,13 @@ use crate::{Service, leases::Outcome, process};
 const BOUNDS: [f64; 14] =
     [0.0001, 0.0005, 0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 14_400.0];
 
+/// The most locks that are named.
+const NAMES: usize = 1000;
+
+/// The bounds of what is left of a lease when it is renewed, in seconds. A client renews each third
+/// of its lease, so by default 6.7 s are left.
+const MARGINS: [f64; 10] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 120.0];
+
 /// Figures that are counted as they happen.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -29,6 +41,7 @@ pub(crate) struct Metrics {
     holds: Histogram,
     requests: Family<ByOutcome, Counter>,
     lost: Counter,
+    margins: Histogram,
     /// When the locks that are held were granted, by fencing token.
     granted: HashMap<u64, Moment>,
 }
@@ -45,6 +58,7 @@ impl Default for Metrics {
             holds: Histogram::new(BOUNDS),
             requests: Family::default(),
             lost: Counter::default(),
+            margins: Histogram::new(MARGINS),
             granted: HashMap::new(),
         }
     }
@@ -80,6 +94,11 @@ impl Metrics {
         self.lost.inc();
     }
 
+    /// A client has renewed its lease when so much of it was left.
+    pub(crate) fn renewed(&self, left: Duration) {
+        self.margins.observe(left.as_secs_f64());
+    }
+
     fn register(&self, registry: &mut Registry) {
         let help = "Time from a client's request to its grant";
         registry.register_with_unit("wait", help, Unit::Seconds, self.waits.clone());
@@ -87,12 +106,14 @@ impl Metrics {
         registry.register_with_unit("hold", help, Unit::Seconds, self.holds.clone());
         let help = "Requests of clients by outcome";
         registry.register("requests", help, self.requests.clone());
+        let help = "Time that was left of a client's lease when it was renewed";
+        registry.register_with_unit("lease_margin", help, Unit::Seconds, self.margins.clone());
         registry.register("lost", "Holders that lost their lock", self.lost.clone());
     }
 }
 
 /// The registry of a server: its counted figures, and those of its node at the time of asking.
-pub(crate) fn registry(service: &Arc<Service>) -> Registry {
+pub(crate) fn registry(service: &Arc<Service>, names: bool) -> Registry {
     let mut registry = Registry::with_prefix("mutua");
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let labels = [
@@ -102,7 +123,7 @@ pub(crate) fn registry(service: &Arc<Service>) -> Registry {
     ];
     registry.register("build", "Version and names", Info::new(labels.to_vec()));
     service.call(|core, _| core.metrics.register(&mut registry));
-    registry.register_collector(Box::new(NodeFigures(Arc::downgrade(service))));
+    registry.register_collector(Box::new(OfNode { service: Arc::downgrade(service), names }));
     registry
 }
 
@@ -117,20 +138,32 @@ pub(crate) fn text(registry: &Registry) -> Result<String, fmt::Error> {
 }
 
 #[derive(Debug)]
-struct NodeFigures(std::sync::Weak<Service>);
+struct OfNode {
+    service: std::sync::Weak<Service>,
+    /// Whether locks are named.
+    names: bool,
+}
 
-impl Collector for NodeFigures {
+impl Collector for OfNode {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let Some(service) = self.0.upgrade() else { return Ok(()) };
-        let status = service.node.status();
-        let (sessions, waited_for) = service
-            .call(|core, now| (core.leases.sessions(), core.leases.quarantine(now).as_secs_f64()));
+        let Some(service) = self.service.upgrade() else { return Ok(()) };
+        let status = service.status();
+        let (sessions, longest, waited_for) = service.call(|core, now| {
+            let leases = &core.leases;
+            (leases.sessions(), leases.longest_queue(), leases.quarantine(now).as_secs_f64())
+        });
         let mut out = Out(&mut encoder);
         out.gauge("sessions", "Sessions of clients", sessions as f64)?;
+        let help = "Waiters at this node for the lock with most of them";
+        out.gauge("longest_queue", help, longest as f64)?;
         let help = "Seconds for which leases of before a crash are still waited for";
         out.gauge("quarantine_seconds", help, waited_for)?;
         node(&mut out, &status)?;
         links(&mut encoder, &status)?;
+        since_start(&mut encoder, &service.handle.figures())?;
+        if self.names {
+            locks(&mut encoder, &service)?;
+        }
         if let Some(identity) = service.node.identity() {
             let until = identity.certificate().until;
             let until = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -153,7 +186,25 @@ fn node(out: &mut Out<'_, '_>, status: &NodeStatus) -> fmt::Result {
     let epoch = f64::from(status.epoch.unwrap_or_default());
     out.gauge("view_epoch", "Epoch of the view; 0 in none", epoch)?;
     let suspended = f64::from(u8::from(status.suspended.is_some()));
-    out.gauge("suspended", "Whether grants are suspended", suspended)
+    out.gauge("suspended", "Whether grants are suspended", suspended)?;
+    let left = status.lease_left_ms.unwrap_or_default() as f64 / 1000.0;
+    out.gauge("view_lease_seconds", "Time until the view lease lapses unless it is renewed", left)
+}
+
+fn since_start(encoder: &mut DescriptorEncoder<'_>, figures: &NodeFigures) -> fmt::Result {
+    let NodeFigures { messages, views, round_trips } = figures;
+    Out(encoder).counter("view_changes", "Views that have begun at this node", *views)?;
+    let help = "Round trip of the last request for the view lease to a voter";
+    let trips = round_trips.iter().map(|(member, time)| (&**member, time.as_secs_f64()));
+    each(encoder, "link_round_trip_seconds", help, trips)?;
+    let help = "Messages of the algorithms by algorithm and type, lazy ones included";
+    let kind = ConstCounter::new(0_u64).metric_type();
+    let mut metric = encoder.encode_descriptor("messages_sent", help, None, kind)?;
+    for (algorithm, kind, count) in messages {
+        let labels = [("algorithm", *algorithm), ("type", *kind)];
+        ConstCounter::new(*count).encode(metric.encode_family(&labels)?)?;
+    }
+    Ok(())
 }
 
 fn links(encoder: &mut DescriptorEncoder<'_>, status: &NodeStatus) -> fmt::Result {
@@ -164,6 +215,25 @@ fn links(encoder: &mut DescriptorEncoder<'_>, status: &NodeStatus) -> fmt::Resul
     each(encoder, "link_backlog", help, others().map(|one| (&*one.name, one.backlog as f64)))
 }
 
+/// Each lock that is held or waited for at this node, by its name.
+fn locks(encoder: &mut DescriptorEncoder<'_>, service: &Arc<Service>) -> fmt::Result {
+    let mut locks = service.call(|core, now| core.leases.list(now, b""));
+    locks.truncate(NAMES);
+    let named: Vec<_> = locks.iter().map(|lock| shown(&lock.name)).collect();
+    let held = named.iter().zip(&locks).filter_map(|(name, lock)| {
+        let elapsed = lock.holder.as_ref()?.elapsed;
+        Some((&**name, elapsed.as_secs_f64()))
+    });
+    let help = "Time for which a client of this node holds a lock";
+    each_with(encoder, "lock", "lock_held_seconds", help, held)?;
+    let waiting = named.iter().zip(&locks).map(|(name, lock)| (&**name, lock.waiting.len() as f64));
+    each_with(encoder, "lock", "lock_waiting", "Waiters at this node for a lock", waiting)
+}
+
+fn shown(name: &[u8]) -> String {
+    str::from_utf8(name).map_or_else(|_| name.escape_ascii().to_string(), str::to_owned)
+}
+
 /// A gauge for each member.
 fn each<'a>(
     encoder: &mut DescriptorEncoder<'_>,
@@ -171,10 +241,21 @@ fn each<'a>(
     help: &str,
     values: impl Iterator<Item = (&'a str, f64)>,
 ) -> fmt::Result {
+    each_with(encoder, "member", name, help, values)
+}
+
+/// A gauge for each value of a label.
+fn each_with<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    label: &str,
+    name: &str,
+    help: &str,
+    values: impl Iterator<Item = (&'a str, f64)>,
+) -> fmt::Result {
     let gauge = ConstGauge::new(0.0);
     let mut metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
-    for (member, value) in values {
-        let labels = [("member", member)];
+    for (of, value) in values {
+        let labels = [(label, of)];
         ConstGauge::new(value).encode(metric.encode_family(&labels)?)?;
     }
     Ok(())

@@ -36,8 +36,8 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Serves monitors. Does not return.
-pub(crate) async fn serve(service: Arc<Service>, listener: TcpListener) {
-    let registry = Arc::new(metrics::registry(&service));
+pub(crate) async fn serve(service: Arc<Service>, listener: TcpListener, names: bool) {
+    let registry = Arc::new(metrics::registry(&service, names));
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // Never closed.

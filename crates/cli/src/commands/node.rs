@@ -10,16 +10,17 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use mutua_node::{Config, StartError, TraceConfig};
+use mutua_node::{Config, LogLevel, StartError, TraceConfig};
 use mutua_server::{Options, ServeError, serve};
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
 };
 use tracing_subscriber::{
-    Layer,
+    Layer, Registry,
     filter::{LevelFilter, Targets},
     layer::SubscriberExt,
+    reload,
     util::SubscriberInitExt,
 };
 
@@ -90,14 +91,14 @@ pub(crate) enum LogFormat {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let level = if arguments.quiet { tracing::Level::WARN } else { tracing::Level::INFO };
-    log_to_stderr(level, arguments.log);
+    let log = log_to_stderr(at_least(LogLevel::Info, arguments.quiet), arguments.log);
     let file = config_file(arguments.config.as_deref());
     if file == Path::new(SYSTEM_CONFIG) && !file.exists() {
         let text = format!("no configuration: give --config FILE, or create {SYSTEM_CONFIG}");
         return Err(Coded(CONFIG, text).into());
     }
     let mut config = read(&file)?;
+    log.set(at_least(config.log_level, arguments.quiet));
     config.insecure |= arguments.insecure;
     config.audit = arguments.audit.clone().or(config.audit);
     config.trace = arguments.trace.clone().map(|file| TraceConfig {
@@ -113,6 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             // Before anything is granted.
             notice::leave(&config);
         }
+        tokio::spawn(follow_log_level(log, file, arguments.quiet));
         run_node(Options { node: config, socket, tcp: arguments.listen, idle: None }).await
     })
 }
@@ -124,16 +126,50 @@ fn is_of_the_system(file: &Path) -> bool {
     system.is_some() && identity(file) == system
 }
 
+/// The level of the log: of the configuration, or with --quiet warnings at least.
+fn at_least(level: LogLevel, quiet: bool) -> tracing::Level {
+    match level {
+        LogLevel::Info if !quiet => tracing::Level::INFO,
+        LogLevel::Info | LogLevel::Warn => tracing::Level::WARN,
+        LogLevel::Error => tracing::Level::ERROR,
+    }
+}
+
+/// Takes up the level of the log at each SIGHUP. The server around the node logs a file that cannot
+/// be read.
+async fn follow_log_level(log: Log, file: PathBuf, quiet: bool) {
+    let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
+    while hangups.recv().await.is_some() {
+        if let Ok(config) = Config::read(&file) {
+            log.set(at_least(config.log_level, quiet));
+        }
+    }
+}
+
+/// The log, whose level can be changed.
+pub(crate) struct Log(reload::Handle<Targets, Registry>);
+
+impl Log {
+    fn set(&self, level: tracing::Level) {
+        // An error means that there is no log any more.
+        let _ = self.0.reload(wanted(level));
+    }
+}
+
+/// The consensus engine logs each of its steps; what matters of them the node logs itself.
+fn wanted(level: tracing::Level) -> Targets {
+    Targets::new().with_default(level).with_target("openraft", LevelFilter::OFF)
+}
+
 /// Logs to standard error from this level on.
-pub(crate) fn log_to_stderr(level: tracing::Level, format: LogFormat) {
+pub(crate) fn log_to_stderr(level: tracing::Level, format: LogFormat) -> Log {
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(stderr)
         .with_ansi(stderr().is_terminal())
         .with_target(false)
         // A log that cannot be written, for example on a full disk, does not stop the node.
         .log_internal_errors(false);
-    // The consensus engine logs each of its steps; what matters of them the node logs itself.
-    let wanted = Targets::new().with_default(level).with_target("openraft", LevelFilter::OFF);
+    let (wanted, handle) = reload::Layer::new(wanted(level));
     let log = tracing_subscriber::registry();
     match format {
         LogFormat::Text => log.with(lines.with_filter(wanted)).init(),
@@ -141,6 +177,7 @@ pub(crate) fn log_to_stderr(level: tracing::Level, format: LogFormat) {
             log.with(lines.json().flatten_event(true).with_filter(wanted)).init();
         }
     }
+    Log(handle)
 }
 
 /// Reads a configuration; a bad one is exit code 78.

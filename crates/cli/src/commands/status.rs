@@ -263,6 +263,42 @@ fn member_text(status: &NodeStatus, member: &MemberStatus) -> String {
     text
 }
 
+/// The members that each member receives messages from, as a matrix; empty while all receive from
+/// all.
+fn reach_text(status: &NodeStatus) -> String {
+    let reaches = |from: &MemberStatus, to: &MemberStatus| match from.name == status.node {
+        // This node's own links.
+        true => Some(to.up),
+        false if from.reaches.is_empty() => None,
+        false => Some(from.reaches.contains(&to.name)),
+    };
+    let cell = |from: &MemberStatus, to: &MemberStatus| match reaches(from, to) {
+        _ if from.name == to.name => "-",
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "?",
+    };
+    let members = &status.members;
+    let is_cut = |from: &MemberStatus| members.iter().any(|to| cell(from, to) == "no");
+    if !members.iter().any(is_cut) {
+        return String::new();
+    }
+    let width = members.iter().map(|one| one.name.chars().count()).max().unwrap_or(0).max(4) + 2;
+    let mut text = format!("{:width$}", "receives from");
+    let first = text.chars().count().max(width);
+    for to in members {
+        let _ = write!(text, "  {:width$}", to.name);
+    }
+    for from in members {
+        let _ = write!(text, "\n  {:1$}", from.name, first - 2);
+        for to in members {
+            let _ = write!(text, "  {:width$}", cell(from, to));
+        }
+    }
+    let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+    lines.join("\n") + "\n"
+}
+
 /// The status for people.
 pub(crate) fn text(status: &NodeStatus) -> String {
     let mut text = format!("node {} of cluster {}", status.node, status.cluster);
@@ -298,10 +334,55 @@ pub(crate) fn text(status: &NodeStatus) -> String {
     for member in status.members.iter().filter(|member| member.name != status.node) {
         let _ = writeln!(text, "  {}", member_text(status, member));
     }
+    text += &reach_text(status);
     let _ = writeln!(
         text,
         "locks {}, held {}, waiting {}; grants {}, messages {} and {} lazy (paced while idle)",
         status.locks, status.held, status.waiting, status.grants, status.messages, status.lazy
     );
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(name: &str, up: bool, reaches: &[&str]) -> v1::Member {
+        let reaches = reaches.iter().map(|&one| one.to_owned()).collect();
+        v1::Member { name: name.to_owned(), up, reaches, in_view: true, ..v1::Member::default() }
+    }
+
+    fn status(members: Vec<v1::Member>) -> NodeStatus {
+        let node = "a".to_owned();
+        of_message(v1::StatusResponse { node, members, ..v1::StatusResponse::default() })
+    }
+
+    #[test]
+    fn members_that_do_not_reach_each_other_are_shown_as_a_matrix() {
+        let members =
+            vec![member("a", true, &[]), member("b", true, &["a"]), member("c", true, &["a"])];
+        let shown = reach_text(&status(members));
+        let expected = "\
+receives from  a       b       c
+  a            -       yes     yes
+  b            yes     -       no
+  c            yes     no      -
+";
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_lost_member_is_not_reached_and_nothing_is_known_of_its_own_links() {
+        let members =
+            vec![member("a", true, &[]), member("b", true, &["a"]), member("c", false, &[])];
+        let shown = reach_text(&status(members));
+        assert!(shown.contains("\n  a            -       yes     no\n"), "{shown}");
+        assert!(shown.ends_with("\n  c            ?       ?       -\n"), "{shown}");
+    }
+
+    #[test]
+    fn no_matrix_is_shown_while_all_reach_all() {
+        let members = vec![member("a", true, &["b"]), member("b", true, &["a"])];
+        assert_eq!(reach_text(&status(members)), "");
+    }
 }

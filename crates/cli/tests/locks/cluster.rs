@@ -92,6 +92,38 @@ fn a_third_node_shows_the_holder_and_the_waiters_of_the_others() {
     assert!(free.out.starts_with("y: not held\n"), "{}", free.out);
 }
 
+/// Kills its processes.
+struct Killed(Vec<Child>);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn the_status_of_a_node_counts_all_waiters_at_it() {
+    let nodes = ThreeNodes::new();
+    let waits = |node| {
+        let endpoint = nodes.cluster.endpoint(node);
+        nodes.scene.lock(&["--endpoint", &endpoint, "x"], &["true"]).spawn().expect("run")
+    };
+    let _waiters = Killed(vec![waits(0), waits(1), waits(1)]);
+    wait_for("all waiters to be known", || {
+        nodes.show()["waiting"].as_array().is_some_and(|waiting| waiting.len() == 4)
+    });
+    for (node, waiting) in [(0, 1), (1, 3), (2, 0)] {
+        let status = nodes.run_at(node, &["status"]);
+        assert!(status.out.contains(&format!("waiting {waiting};")), "{}", status.out);
+        let json: Value =
+            serde_json::from_str(&nodes.run_at(node, &["status", "--json"]).out).expect("JSON");
+        assert_eq!(json["waiting"], waiting, "{json}");
+    }
+}
+
 #[test]
 fn a_waiter_sees_the_holder_at_another_node() {
     let mut nodes = ThreeNodes::new();

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{
-    Config, ConfigError, ConfigProblem, LONGEST_LEASE, MemberConfig, Part, VIEW_LEASE,
+    Config, ConfigError, ConfigProblem, LONGEST_LEASE, LogLevel, MemberConfig, Part, VIEW_LEASE,
     access::{AccessRule, Action, ClientPattern},
     keys::unknown_key,
 };
@@ -36,7 +36,10 @@ pub(super) struct File {
     #[serde(default)]
     insecure: bool,
     metrics_listen: Option<Spanned<Scalar>>,
+    #[serde(default)]
+    metrics_names: bool,
     audit: Option<PathBuf>,
+    log_level: Option<Spanned<String>>,
     socket: Option<PathBuf>,
     #[serde(default)]
     members: Vec<Spanned<FileMember>>,
@@ -138,14 +141,17 @@ struct FileLimits {
 pub(super) struct Located(pub(super) Range<usize>, pub(super) ConfigProblem);
 
 impl Config {
-    /// Reads a file. Relative paths in it are beside the file.
+    /// Reads a file. Relative paths in it are beside the file. Variables `MUTUA_NODE_KEY` of the
+    /// environment override its keys.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         let text = fs::read_to_string(path).map_err(|error| ConfigError {
             at: Some(path.display().to_string()),
             problem: error.into(),
         })?;
-        let mut config = Self::parse(&text, &path.display().to_string())?;
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let mut config = Self::parse_with(&text, &path.display().to_string(), variable)?;
+        config.file = Some(path.to_owned());
         if let Some(beside) = path.parent() {
             config.data = beside.join(&config.data);
             config.audit = config.audit.map(|path| beside.join(path));
@@ -157,15 +163,8 @@ impl Config {
 
     /// Reads the text of a file; errors name the file as `name`.
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
-        let at = |span: Range<usize>, problem: ConfigProblem| {
-            let line = 1 + text[..span.start.min(text.len())].matches('\n').count();
-            ConfigError { at: Some(format!("{name}:{line}")), problem }
-        };
-        let file: File = toml::from_str(text).map_err(|error| {
-            let span = error.span().unwrap_or(0..0);
-            let message = error.message().trim().replace('\n', " ");
-            at(span, ConfigProblem::Syntax(unknown_key(&message).unwrap_or(message)))
-        })?;
+        let file: File = toml::from_str(text).map_err(|error| syntax(text, name, &error))?;
+        let at = |span: Range<usize>, problem| located(text, name, span, problem);
         let spans = Spans::of(&file, text);
         let config = file.into_config(name).map_err(|Located(span, problem)| at(span, problem))?;
         match config.check_parts() {
@@ -173,6 +172,22 @@ impl Config {
             Err((part, problem)) => Err(at(spans.of_part(part), problem)),
         }
     }
+}
+
+fn located(text: &str, name: &str, span: Range<usize>, problem: ConfigProblem) -> ConfigError {
+    let line = 1 + text[..span.start.min(text.len())].matches('\n').count();
+    ConfigError { at: Some(format!("{name}:{line}")), problem }
+}
+
+fn syntax(text: &str, name: &str, error: &toml::de::Error) -> ConfigError {
+    let message = error.message().trim().replace('\n', " ");
+    let problem = ConfigProblem::Syntax(unknown_key(&message).unwrap_or(message));
+    located(text, name, error.span().unwrap_or(0..0), problem)
+}
+
+/// The text of a file as a table, whatever its keys are.
+pub(super) fn parse_table(text: &str, name: &str) -> Result<toml::Table, ConfigError> {
+    toml::from_str(text).map_err(|error| syntax(text, name, &error))
 }
 
 /// Where the parts are in the text.
@@ -238,10 +253,22 @@ impl File {
             insecure: self.insecure,
             clustered: self.clustered,
             metrics_listen: self.metrics_listen.map(metrics_address).transpose()?,
+            metrics_names: self.metrics_names,
             audit: self.audit,
+            log_level: self.log_level.map(log_level).transpose()?.unwrap_or_default(),
             trace: None,
+            file: None,
             node,
         })
+    }
+}
+
+fn log_level(text: Spanned<String>) -> Result<LogLevel, Located> {
+    match text.get_ref().as_str() {
+        "info" => Ok(LogLevel::Info),
+        "warn" => Ok(LogLevel::Warn),
+        "error" => Ok(LogLevel::Error),
+        _ => Err(Located(text.span(), ConfigProblem::LogLevel(text.into_inner()))),
     }
 }
 
@@ -464,6 +491,8 @@ lost_after = "3s"
         assert!(text.starts_with("mutua.toml:2: ") && text.contains("clutser"), "{text}");
         let text = error("node = \"b\"", "node = \"b\"\nmetrics_listen = \"here\"");
         assert!(text.starts_with("mutua.toml:4: invalid metrics_listen `here`"), "{text}");
+        let text = error("node = \"b\"", "node = \"b\"\nlog_level = \"loud\"");
+        assert_eq!(text, "mutua.toml:4: invalid log_level `loud`: use info, warn or error");
         let rule = |clients: &str, allow: &str| {
             error(
                 "[limits]",

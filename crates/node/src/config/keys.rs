@@ -61,9 +61,14 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
          and release locks."),
     key("", "metrics_listen", "port or address:port", Words("none"), "9464",
         "Serve /metrics, /health and /ready by HTTP; a port alone is on loopback."),
+    key("", "metrics_names", "boolean", Value("false"), "true",
+        "Name the locks that are held or waited for in /metrics, at most 1,000; all who can read \
+         it see the names."),
     key("", "audit", "path", Words("none"), "\"/var/log/mutua/audit.jsonl\"",
         "Append a JSON line for each grant, release and loss at this node; `mutua node --audit` \
          does the same."),
+    key("", "log_level", "text", Value("\"info\""), "\"warn\"",
+        "Least level of what the node logs: info, warn or error; SIGHUP reads it again."),
     key("", "socket", "path", Words("locks.sock in the data directory"),
         "\"/run/mutua/locks.sock\"",
         "Unix socket for clients of this host. Where rules in [[access]] are for other users, they \

@@ -53,8 +53,11 @@ pub(crate) fn config_in(
         insecure: false,
         listen: None,
         metrics_listen: None,
+        metrics_names: false,
         audit: None,
+        log_level: mutua_node::LogLevel::Info,
         trace: None,
+        file: None,
     }
 }
 

@@ -312,6 +312,7 @@ impl Protocol {
             Ok((message, [])) => message,
             Ok(_) | Err(_) => return Err(WireError::Garbled),
         };
+        self.counted.answered(now, from, &message);
         self.with_layer(now, |layer| layer.receive(now, instance, message));
         Ok(())
     }
@@ -334,18 +335,6 @@ impl Protocol {
             layered.layer.raise_floor(time.epoch());
         }
         later
-    }
-
-    /// The pause between two heartbeats.
-    pub(super) fn heartbeat(&self) -> Duration {
-        let heartbeat = self.config.limits.heartbeat;
-        match &self.config.views {
-            ViewSource::FixedList => heartbeat,
-            ViewSource::Unknown { heartbeat: views }
-            | ViewSource::Decided { settings: ViewSettings { heartbeat: views, .. }, .. } => {
-                heartbeat.min(*views)
-            }
-        }
     }
 
     /// The members of the view to come, as far as it is known; else all.
@@ -390,7 +379,7 @@ impl Protocol {
 
     fn on_view_effect(&mut self, now: Moment, effect: ViewEffect) {
         match effect {
-            ViewEffect::Send { to, message } => self.send_layer(to, &message),
+            ViewEffect::Send { to, message } => self.send_layer(now, to, &message),
             ViewEffect::Propose(command) => self.effects.push(Effect::Propose { command }),
             ViewEffect::Leave { removed, until, .. } => self.on_leave(now, removed, until),
             ViewEffect::Report { .. } => {
@@ -417,7 +406,8 @@ impl Protocol {
     }
 
     /// Sends a message to a member's view layer if it is connected.
-    fn send_layer(&mut self, to: MemberId, message: &Message) {
+    fn send_layer(&mut self, now: Moment, to: MemberId, message: &Message) {
+        self.counted.asked(now, message);
         let Some(peer) = self.layered.as_ref().and_then(|one| one.member(to)) else { return };
         let link = self.links.get_mut(peer.index()).and_then(Option::as_mut);
         if let Some(link) = link.filter(|link| link.is_up()) {

@@ -210,6 +210,8 @@ impl Protocol {
         let to = post.to.as_slice();
         let count = if post.lazy { &mut entry.counts.lazy } else { &mut entry.counts.messages };
         *count += to.len() as u64;
+        let algorithm = self.config.plan.rule(entry.rule).about.name;
+        self.counted.sent(algorithm, post.kind, to.len());
         for node in to {
             let peer = members[node.index()];
             let (name, body) = (&*entry.name, &*post.message);

@@ -252,6 +252,7 @@ impl Protocol {
             return;
         }
         self.link(peer).disconnect(now, closed);
+        self.counted.disconnected(peer);
         let text = format!("the connection to {} is closed", self.name(peer));
         self.log(Level::Info, text);
         self.set_timer(now.after(self.config.limits.lost_after), Timer::Lost(peer));
@@ -430,6 +431,19 @@ impl Protocol {
             if link.has_output() {
                 self.ready.insert(peer);
             }
+        }
+    }
+
+    /// The pause between two heartbeats.
+    pub(super) fn heartbeat(&self) -> Duration {
+        let heartbeat = self.config.limits.heartbeat;
+        match &self.config.views {
+            ViewSource::FixedList => heartbeat,
+            ViewSource::Unknown { heartbeat: views }
+            | ViewSource::Decided {
+                settings: crate::views::ViewSettings { heartbeat: views, .. },
+                ..
+            } => heartbeat.min(*views),
         }
     }
 }

@@ -115,6 +115,7 @@ impl Protocol {
         let (number, members) = (view.number, view.members.len());
         let held: Vec<_> = self.held_in(&view);
         self.view_state = ViewState::In(view);
+        self.counted.view_begins();
         let word = if members == 1 { "member" } else { "members" };
         self.log(Level::Info, format!("view {number} of {members} {word} begins"));
         for lock in held {

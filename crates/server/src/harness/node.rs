@@ -240,7 +240,7 @@ impl Harness {
 
     fn perform(&mut self, effect: Effect) {
         let incarnation = self.incarnation;
-        if !matches!(effect, Effect::Changed { .. }) {
+        if !matches!(effect, Effect::Changed { .. } | Effect::Renewed { .. }) {
             self.note(format!("  effect {effect:?}"));
         }
         let node = self.node.as_mut().expect("its effect");
@@ -263,7 +263,7 @@ impl Harness {
             }
             Effect::Record { longest } => self.disk = Record { longest, until: Moment::ZERO },
             Effect::RecordHold { name, hold } => self.node_records(name, hold),
-            Effect::Join | Effect::Changed { .. } => {}
+            Effect::Join | Effect::Changed { .. } | Effect::Renewed { .. } => {}
         }
     }
 

@@ -74,6 +74,11 @@ pub(crate) enum Effect {
         /// The hold; `None`: it is over.
         hold: Option<Box<Held>>,
     },
+    /// A lease was renewed this long before it would have expired.
+    Renewed {
+        /// The time that was left.
+        left: Duration,
+    },
     /// No lock can be reclaimed any more: the node may take part in views.
     Join,
     /// The holder or the waiters of a lock have changed.

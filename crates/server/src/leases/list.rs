@@ -83,6 +83,17 @@ impl LeaseTable {
         held.filter(|(name, _)| is_reserved(name)).count()
     }
 
+    /// The number of waiters. The node has one request for all waiters of a lock, and none while
+    /// its own client holds it.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waits.values().filter(|wait| !is_reserved(&wait.name)).count()
+    }
+
+    /// The number of waiters of the lock with most of them.
+    pub(crate) fn longest_queue(&self) -> usize {
+        self.locks.values().map(|lock| lock.queue.len()).max().unwrap_or_default()
+    }
+
     fn state(&self, now: Moment, name: &Name, lock: &Lock) -> LockState {
         let waits = lock.queue.iter().filter_map(|wait| self.waits.get(wait));
         let waiting = waits.map(|wait| self.entry(now, wait.session, 0, wait.since));

@@ -109,6 +109,7 @@ impl LeaseTable {
         let ttl = self.sessions.get(&id).filter(|session| now < session.valid_until)?.ttl;
         let valid_until = now.after(self.lasts(ttl));
         let session = self.sessions.get_mut(&id)?;
+        self.effects.push(Effect::Renewed { left: session.valid_until.since(now) });
         session.valid_until = valid_until;
         if std::mem::take(&mut session.record_ends) {
             self.record(id);
