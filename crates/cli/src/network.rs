@@ -14,9 +14,10 @@ use crate::{durations, exit::usage, lines, system::duration};
 /// Latency and faults.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NetworkArguments {
-    /// Latency of a message: 1ms (the default), uniform:1ms..3ms, exp:1ms or lognormal:1ms,0.5.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true,
-          value_parser = durations::distribution)]
+    /// Latency of a message: 1ms (the default), uniform:1ms..3ms, exp:1ms, lognormal:1ms,0.5,
+    /// percentiles:0=1ms/50=2ms/99=5ms/100=9ms, or file:FILE with measured latencies, one a line, or
+    /// with lines such as `99 5ms` for percentiles.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = latency)]
     pub(crate) latency: Option<Distribution>,
 
     /// Divide the processes into regions of these sizes; --latency applies within a region.
@@ -25,7 +26,7 @@ pub(crate) struct NetworkArguments {
 
     /// Latency of a message between regions.
     #[arg(long, value_name = "TIME", requires = "regions", allow_hyphen_values = true,
-          value_parser = durations::distribution)]
+          value_parser = latency)]
     pub(crate) wan: Option<Distribution>,
 
     /// Read latencies from a file: one line per process, or per region with --regions.
@@ -61,6 +62,17 @@ pub(crate) struct NetworkArguments {
     #[arg(long, value_name = "ID@FROM[..UNTIL]", value_parser = crash,
           allow_hyphen_values = true)]
     pub(crate) crash: Vec<CrashArgument>,
+}
+
+/// Reads a distribution of latencies, from a file too.
+fn latency(text: &str) -> Result<Distribution, String> {
+    let Some(file) = text.strip_prefix("file:") else {
+        return durations::distribution(text).map_err(|error| error.to_string());
+    };
+    let text = fs::read_to_string(file)
+        .map_err(|error| format!("cannot read the latencies from `{file}`: {error}"))?;
+    let items: Vec<_> = lines::items(&text).map(|(_, line)| line).collect();
+    durations::measured(&items).map_err(|error| format!("{file}: {error}"))
 }
 
 /// A crash of one process.

@@ -1,6 +1,7 @@
 //! Algorithms compared over a grid of sizes and loads: the cells, their measurement, and the page,
 //! plots and tables of the results.
 
+mod clients;
 mod csv;
 mod elections;
 mod grid;
@@ -14,6 +15,7 @@ use mutua_algorithms::{About, Kind, registry};
 use crate::words::number;
 
 pub use self::{
+    clients::{Apart, Arrivals, Clients, Requesters},
     elections::{Case, ElectionCell, ElectionFigures, ElectionRow},
     grid::{Cell, CellLoad, Effort, Figures, Quantities, Stat},
     repairs::{RepairCell, RepairFigures, RepairRow},
@@ -34,6 +36,8 @@ pub struct Grid {
     pub loads: Vec<f64>,
     /// The situations, each with its own plots.
     pub situations: Vec<Situation>,
+    /// The clients and their regions, the same everywhere.
+    pub clients: Clients,
 }
 
 /// A hold time and a latency, both as [`crate::durations::distribution`] reads them.
@@ -64,11 +68,14 @@ impl Grid {
                 let mut add = |nodes, load| {
                     let (hold, latency) = (hold.clone(), latency.clone());
                     let algorithm = about.name.to_owned();
-                    cells.push(Cell { algorithm, nodes, load, hold, latency });
+                    let clients = self.clients.clone();
+                    cells.push(Cell { algorithm, nodes, load, hold, latency, clients });
                 };
                 for &nodes in &self.sizes {
                     add(nodes, CellLoad::Light);
-                    add(nodes, CellLoad::Saturated);
+                    if self.clients.can_saturate() {
+                        add(nodes, CellLoad::Saturated);
+                    }
                 }
                 self.loads.iter().for_each(|&load| add(self.at, CellLoad::Offered(load)));
             }
@@ -107,6 +114,11 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// The clients and their regions, the same in all cells.
+    pub fn clients(&self) -> Clients {
+        self.rows.first().map(|row| row.cell.clients.clone()).unwrap_or_default()
+    }
+
     /// How many violations there were, of the negative controls or of all other algorithms.
     pub fn violations(&self, by_controls: bool) -> u64 {
         let of = |about: &&&About| about.control == by_controls;
@@ -180,6 +192,7 @@ mod tests {
             at: 3,
             loads: vec![0.5],
             situations: vec![situation],
+            clients: Clients::default(),
         }
     }
 

@@ -15,6 +15,7 @@ mod layout;
 mod legend;
 mod linked;
 mod paint;
+mod remarks;
 mod scene;
 mod slider;
 mod style;
@@ -53,7 +54,9 @@ pub struct Drawing {
     pub deadlock: Option<Deadlock>,
     /// The structure that the algorithm runs on, drawn below; none if there is none to see.
     pub structure: Option<Structure>,
-    /// Remarks for the page with the slider, each with the time of the step that follows it.
+    /// Whether the remarks are written below the picture.
+    pub captions: bool,
+    /// Remarks, for the page with the slider too, each with the time of the step that follows it.
     pub remarks: Vec<(u64, String)>,
     /// The state of the run before the first event that is given; empty at the beginning.
     pub history: History,
@@ -70,6 +73,7 @@ impl Default for Drawing {
             caption: String::new(),
             deadlock: None,
             structure: None,
+            captions: false,
             remarks: Vec::new(),
             history: History::default(),
         }

@@ -1,10 +1,11 @@
-//! Distributions of durations as text: `1ms`, `uniform:1ms..3ms`, `exp:1ms`, `lognormal:1ms,0.5`.
+//! Distributions of durations as text: `1ms`, `uniform:1ms..3ms`, `exp:1ms`, `lognormal:1ms,0.5`,
+//! `percentiles:0=1ms/50=2ms/100=9ms`.
 //!
 //! Written by hand: the grammar of distributions is this project's own, and single durations use
 //! the one grammar of `mutua-algorithms`, which config files and scripts share.
 
 use mutua_algorithms::durations;
-use mutua_simulator::Distribution;
+use mutua_simulator::{Distribution, PercentilesError};
 
 /// An invalid duration or distribution of durations.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -22,8 +23,17 @@ pub enum DurationError {
     /// The text is not a log-normal distribution.
     #[error("invalid distribution `{0}`: use lognormal:1ms,0.5 (mean, deviation)")]
     NotLogNormal(String),
+    /// The text is not a table of percentiles.
+    #[error("invalid distribution `{0}`: use percentiles:0=1ms/50=2ms/99=5ms/100=9ms")]
+    NotPercentiles(String),
+    /// The table of percentiles is invalid.
+    #[error(transparent)]
+    Percentiles(#[from] PercentilesError),
     /// No distribution has this name.
-    #[error("unknown distribution `{0}`: use 1ms, uniform:1ms..3ms, exp:1ms or lognormal:1ms,0.5")]
+    #[error(
+        "unknown distribution `{0}`: use 1ms, uniform:1ms..3ms, exp:1ms, lognormal:1ms,0.5 or \
+         percentiles:0=1ms/50=2ms/100=9ms"
+    )]
     UnknownKind(String),
     /// The parameters of the distribution are invalid.
     #[error("{0}")]
@@ -43,7 +53,8 @@ pub fn seconds(text: &str) -> Result<f64, DurationError> {
     Ok(durations::parse(text)?.as_secs_f64())
 }
 
-/// Reads a distribution: `1ms`, `uniform:1ms..3ms`, `exp:1ms`, `lognormal:1ms,0.5`.
+/// Reads a distribution: `1ms`, `uniform:1ms..3ms`, `exp:1ms`, `lognormal:1ms,0.5`,
+/// `percentiles:0=1ms/50=2ms/100=9ms`.
 pub fn distribution(text: &str) -> Result<Distribution, DurationError> {
     let (kind, rest) = text.split_once(':').unwrap_or(("constant", text));
     let read = match kind {
@@ -55,6 +66,7 @@ pub fn distribution(text: &str) -> Result<Distribution, DurationError> {
         }
         "exp" | "exponential" => Distribution::Exponential { mean: nanoseconds(rest)? },
         "lognormal" => log_normal(text, rest)?,
+        "percentiles" => percentiles(text, rest)?,
         _ => return Err(DurationError::UnknownKind(kind.to_owned())),
     };
     match read.fault() {
@@ -91,6 +103,41 @@ fn log_normal(text: &str, rest: &str) -> Result<Distribution, DurationError> {
     Ok(Distribution::LogNormal { mean: nanoseconds(mean)?, sigma })
 }
 
+fn percentiles(text: &str, rest: &str) -> Result<Distribution, DurationError> {
+    let wrong = || DurationError::NotPercentiles(text.to_owned());
+    let point = |point: &str| {
+        let (percent, time) = point.split_once('=').ok_or_else(wrong)?;
+        Ok((percent.trim().parse().map_err(|_| wrong())?, nanoseconds(time)?))
+    };
+    let points: Result<_, DurationError> = rest.split('/').map(point).collect();
+    Ok(Distribution::by_percentiles(points?)?)
+}
+
+/// Reads the lines of a file of durations: percentages with their durations, as in `99 5ms`, or
+/// measured durations, one a line and in any order.
+pub fn measured(lines: &[&str]) -> Result<Distribution, DurationError> {
+    let words: Vec<Vec<_>> = lines.iter().map(|line| line.split_whitespace().collect()).collect();
+    if words.iter().all(|words| words.len() == 1) {
+        let times: Result<Vec<_>, _> = words.iter().map(|words| nanoseconds(words[0])).collect();
+        let mut times = times?;
+        times.sort_unstable();
+        if let [only] = times.as_slice() {
+            return Ok(Distribution::Constant(*only));
+        }
+        let last = times.len().saturating_sub(1) as f64;
+        let percent = |place: usize| if last > 0.0 { 100.0 * place as f64 / last } else { 0.0 };
+        let points = times.into_iter().enumerate().map(|(place, time)| (percent(place), time));
+        return Ok(Distribution::by_percentiles(points.collect())?);
+    }
+    let point = |line: &&str| {
+        let wrong = || DurationError::NotPercentiles((*line).to_owned());
+        let (percent, time) = line.split_once(char::is_whitespace).ok_or_else(wrong)?;
+        Ok((percent.parse().map_err(|_| wrong())?, nanoseconds(time.trim())?))
+    };
+    let points: Result<_, DurationError> = lines.iter().map(point).collect();
+    Ok(Distribution::by_percentiles(points?)?)
+}
+
 /// A duration in the unit that gives the shortest number.
 pub fn show(nanoseconds: f64) -> String {
     // A difference of two durations can be negative.
@@ -104,7 +151,10 @@ pub fn show(nanoseconds: f64) -> String {
     format!("{}{unit}", number.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A distribution in the form that [`distribution`] reads.
+/// Of a longer table of percentiles only some points are shown.
+const SHOWN_POINTS: usize = 8;
+
+/// A distribution in the form that [`distribution`] reads; a long table of percentiles is abridged.
 pub fn show_distribution(distribution: &Distribution) -> String {
     let show = |nanoseconds: u64| show(nanoseconds as f64);
     match *distribution {
@@ -112,6 +162,20 @@ pub fn show_distribution(distribution: &Distribution) -> String {
         Distribution::Uniform { low, high } => format!("uniform:{}..{}", show(low), show(high)),
         Distribution::Exponential { mean } => format!("exp:{}", show(mean)),
         Distribution::LogNormal { mean, sigma } => format!("lognormal:{},{sigma}", show(mean)),
+        Distribution::Percentiles { table, factor } => {
+            let point = |&(percent, time): &(f64, u64)| {
+                format!("{percent}={}", self::show(factor * time as f64))
+            };
+            let all = table.points();
+            let points: Vec<_> = all.iter().take(SHOWN_POINTS).map(point).collect();
+            let points = points.join("/");
+            match all.last().filter(|_| all.len() > SHOWN_POINTS) {
+                None => format!("percentiles:{points}"),
+                Some(last) => {
+                    format!("percentiles:{points}/.../{} ({} points)", point(last), all.len())
+                }
+            }
+        }
     }
 }
 
@@ -166,11 +230,37 @@ mod tests {
     }
 
     #[test]
+    fn measured_durations_are_read_as_such_or_as_percentiles() {
+        let values = measured(&["3ms", "1ms", "2ms"]).unwrap();
+        assert_eq!(show_distribution(&values), "percentiles:0=1ms/50=2ms/100=3ms");
+        assert_eq!(measured(&["0 1ms", "50  2ms", "100 3ms"]).unwrap(), values);
+        assert_eq!(measured(&["1ms"]).unwrap(), Distribution::Constant(1_000_000));
+        for lines in [&["1ms", "50 2ms"][..], &["x"], &[], &["0 1ms", "50 2ms"]] {
+            assert!(measured(lines).is_err(), "{lines:?}");
+        }
+    }
+
+    #[test]
     fn a_shown_distribution_can_be_read() {
-        for text in ["1ms", "uniform:1ms..3ms", "exp:1.5ms", "lognormal:1ms,0.5"] {
+        for text in [
+            "1ms",
+            "uniform:1ms..3ms",
+            "exp:1.5ms",
+            "lognormal:1ms,0.5",
+            "percentiles:0=500us/50=1ms/99.9=7ms/100=2s",
+        ] {
             assert_eq!(show_distribution(&distribution(text).unwrap()), text);
         }
-        for text in ["uniform:3ms..1ms", "uniform:1ms", "normal:1ms", "lognormal:1ms", "exp:x"] {
+        for text in [
+            "uniform:3ms..1ms",
+            "uniform:1ms",
+            "normal:1ms",
+            "lognormal:1ms",
+            "exp:x",
+            "percentiles:50=1ms",
+            "percentiles:0=1ms/100",
+            "percentiles:0=2ms/100=1ms",
+        ] {
             assert!(distribution(text).is_err(), "{text}");
         }
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Interval, Load, measures::Measures, workload::Clients};
+use crate::{Interval, Load, measures::Measures, shares::Shares, workload::Clients};
 
 /// A run is cut into so many batches.
 const BATCHES: u64 = 20;
@@ -22,6 +22,8 @@ pub(crate) struct Batches {
     size: u64,
     next: u64,
     marks: Vec<Mark>,
+    /// For the interval of fairness.
+    pub(crate) shares: Shares,
 }
 
 /// The counters at one moment.
@@ -43,13 +45,17 @@ impl Batches {
     /// The batches of a run of so many entries of these clients.
     pub(crate) fn of(clients: &Clients, entries: u64) -> Self {
         let contenders = clients.active().len() as u64;
-        match clients.workload.load {
+        let batches = match clients.workload.load {
             Load::Bursts { .. } => Self::of_bursts(entries, contenders),
             Load::Light { .. }
             | Load::Saturated
             | Load::Think(_)
             | Load::Poisson { .. }
             | Load::Script(_) => Self::new(entries, contenders),
+        };
+        match batches.size {
+            0 => batches,
+            _ => Self { shares: Shares::new(clients.active()), ..batches },
         }
     }
 
@@ -70,7 +76,7 @@ impl Batches {
 
     fn of_size(entries: u64, size: u64) -> Self {
         let size = if entries / size.max(1) < FEWEST as u64 { 0 } else { size };
-        Self { size, next: 0, marks: Vec::new() }
+        Self { size, next: 0, marks: Vec::new(), shares: Shares::default() }
     }
 
     /// Whether a batch ends after so many entries.
@@ -81,6 +87,9 @@ impl Batches {
     /// Ends a batch and begins the next one.
     pub(crate) fn mark(&mut self, measures: &Measures, now: u64) {
         self.next += self.size;
+        if !self.marks.is_empty() {
+            self.shares.end_batch();
+        }
         self.marks.push(Mark {
             at: now,
             entries: measures.entries,
@@ -105,7 +114,9 @@ impl Batches {
             let enough = Interval::of(&samples).filter(|_| samples.len() >= FEWEST)?;
             Some((name, enough.half_width? / unit_of(unit)))
         };
-        FIGURES.iter().filter_map(width).collect()
+        let jain = self.shares.half_width().filter(|_| batches.len() >= FEWEST);
+        let jain = jain.map(|half_width| ("jain", half_width));
+        FIGURES.iter().filter_map(width).chain(jain).collect()
     }
 }
 

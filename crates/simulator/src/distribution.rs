@@ -1,6 +1,6 @@
 //! Distributions of durations.
 
-use crate::{Random, random::exp};
+use crate::{Percentiles, PercentilesError, Random, random::exp};
 
 /// A distribution of durations, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,11 +26,23 @@ pub enum Distribution {
         /// The standard deviation of the logarithm.
         sigma: f64,
     },
+    /// By a table of percentiles, such as a measured one.
+    Percentiles {
+        /// The table.
+        table: &'static Percentiles,
+        /// Every duration of it is multiplied by this.
+        factor: f64,
+    },
 }
 
 impl Distribution {
     /// No time at all.
     pub const ZERO: Self = Self::Constant(0);
+
+    /// By a table of percentiles.
+    pub fn by_percentiles(points: Vec<(f64, u64)>) -> Result<Self, PercentilesError> {
+        Ok(Self::Percentiles { table: Percentiles::new(points)?, factor: 1.0 })
+    }
 
     /// Draws a duration; a constant draws nothing.
     pub fn sample(&self, random: &mut Random) -> u64 {
@@ -41,6 +53,7 @@ impl Distribution {
             Self::LogNormal { mean, sigma } => {
                 rounded(mean as f64 * exp(sigma * random.normal() - sigma * sigma / 2.0))
             }
+            Self::Percentiles { table, factor } => rounded(factor * table.at(random.unit())),
         }
     }
 
@@ -50,6 +63,7 @@ impl Distribution {
             Self::Constant(value) => value as f64,
             Self::Uniform { low, high } => (low as f64 + high as f64) / 2.0,
             Self::Exponential { mean } | Self::LogNormal { mean, .. } => mean as f64,
+            Self::Percentiles { table, factor } => factor * table.mean(),
         }
     }
 
@@ -63,6 +77,7 @@ impl Distribution {
             Self::LogNormal { mean, sigma } => {
                 rounded(mean as f64 * exp(4.76 * sigma - sigma * sigma / 2.0))
             }
+            Self::Percentiles { table, factor } => rounded(factor * table.at(1.0)),
         }
     }
 
@@ -80,6 +95,9 @@ impl Distribution {
             Self::Uniform { low, high } => Self::Uniform { low: scaled(low), high: scaled(high) },
             Self::Exponential { mean } => Self::Exponential { mean: scaled(mean) },
             Self::LogNormal { mean, sigma } => Self::LogNormal { mean: scaled(mean), sigma },
+            Self::Percentiles { table, factor: before } => {
+                Self::Percentiles { table, factor: before * factor }
+            }
         }
     }
 
@@ -92,6 +110,8 @@ impl Distribution {
             Self::LogNormal { sigma, .. } if !(0.0..=5.0).contains(&sigma) => {
                 Some(format!("invalid log-normal deviation `{sigma}`: use 0 to 5"))
             }
+            // The table was checked when it was made.
+            Self::Percentiles { .. } => None,
             Self::Constant(time)
             | Self::Uniform { high: time, .. }
             | Self::Exponential { mean: time }
@@ -103,7 +123,7 @@ impl Distribution {
 }
 
 /// The longest duration: 146 years. Two of them fit the virtual clock.
-const LONGEST: u64 = 1 << 62;
+pub(crate) const LONGEST: u64 = 1 << 62;
 
 /// Rounds to the nearest nanosecond, at most the longest duration.
 fn rounded(value: f64) -> u64 {
@@ -122,7 +142,9 @@ mod tests {
             Distribution::Exponential { mean: 1000 },
             Distribution::LogNormal { mean: 1000, sigma: 0.7 },
         ];
-        for distribution in distributions {
+        let table = vec![(0.0, 500), (50.0, 900), (99.0, 2000), (100.0, 9000)];
+        let measured = Distribution::by_percentiles(table).unwrap();
+        for distribution in distributions.into_iter().chain([measured, measured.times(0.5)]) {
             let mut random = Random::new(9, 0);
             let samples: Vec<_> = (0..100_000).map(|_| distribution.sample(&mut random)).collect();
             let mean = samples.iter().sum::<u64>() as f64 / samples.len() as f64;

@@ -6,7 +6,7 @@ use mutua_algorithms::Message;
 use serde::Serialize;
 
 use crate::{
-    Histogram, Load, Plan, Quantiles, Violation,
+    Histogram, Load, Plan, Quantiles, Violation, shares,
     world::{Client, World},
 };
 
@@ -170,7 +170,7 @@ impl Report {
             response_time: measures.response.quantiles(unit),
             throughput: measures.entries as f64 / positive(time),
             utilisation: measures.time_in_cs as f64 / 1e9 / positive(time),
-            jain: jain(clients[active.start as usize..active.end as usize].iter()),
+            jain: jain(&clients[active.start as usize..active.end as usize]),
             max_bypass: measures.max_bypass,
             sections: world.checks.measured(),
             overtakings: world.checks.here.ordering.as_ref().map(|_| world.checks.overtakings),
@@ -219,15 +219,8 @@ fn of_node(node: u32, client: &Client, unit: f64) -> NodeReport {
     }
 }
 
-fn jain<'a, 'b: 'a>(clients: impl Iterator<Item = &'a &'b Client>) -> f64 {
-    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for client in clients {
-        let entries = client.entries as f64;
-        count += 1.0;
-        sum += entries;
-        squares += entries * entries;
-    }
-    if squares == 0.0 { f64::NAN } else { sum * sum / (count * squares) }
+fn jain(clients: &[&Client]) -> f64 {
+    shares::jain(clients.iter().map(|client| client.entries as f64))
 }
 
 /// The value, or 1 if it cannot be divided by.

@@ -188,6 +188,7 @@ impl<M: Message> World<M> {
         let hold = self.clients.hold(process);
         if self.measures.open {
             self.measure_entry(client, sync, hold);
+            self.batches.shares.enters(process.index());
         }
         self.measures.entries_in_all += 1;
         client.phase = Phase::InCs;

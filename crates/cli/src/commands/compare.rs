@@ -11,7 +11,10 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use mutua_algorithms::About;
-use mutua_lab::compare::{Cell, Comparison, Effort, Grid, PAGE, Situation, is_file_of_comparison};
+use mutua_lab::compare::{
+    Apart, Arrivals, Cell, Clients, Comparison, Effort, Grid, PAGE, Requesters, Situation,
+    is_file_of_comparison,
+};
 
 use crate::{durations, exit::usage, names, seeds::SeedArguments, system, words::number};
 
@@ -59,6 +62,26 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", default_value = "1ms", allow_hyphen_values = true)]
     latency: Vec<String>,
 
+    /// How requests come at an offered load: think (each client requests again after a think time),
+    /// poisson (at random, however many wait), or bursts (all clients at once).
+    #[arg(long, value_name = "HOW", default_value = "think", value_parser = arrivals)]
+    arrivals: Arrivals,
+
+    /// Processes that request: all, hot:K (only the first K), or zipf:S (by rank; without saturated
+    /// systems, since some request less often).
+    #[arg(long, value_name = "WHO", default_value = "all", value_parser = requesters)]
+    requesters: Requesters,
+
+    /// Divide the processes into this number of regions of about equal size; --latency applies
+    /// within a region.
+    #[arg(long, value_name = "COUNT", requires = "wan", allow_hyphen_values = true,
+          value_parser = system::count)]
+    regions: Option<u32>,
+
+    /// Latency of a message between regions.
+    #[arg(long, value_name = "TIME", requires = "regions", value_parser = wan)]
+    wan: Option<String>,
+
     /// Number of entries that each run measures, if --max-events allows it.
     #[arg(long, value_name = "E", default_value_t = 10_000, allow_hyphen_values = true,
           value_parser = system::positive)]
@@ -99,6 +122,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if comparison.violations(false) > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// Reads how requests come.
+fn arrivals(text: &str) -> Result<Arrivals, String> {
+    let found = Arrivals::ALL.into_iter().find(|arrivals| arrivals.text() == text);
+    found.ok_or_else(|| "use think, poisson or bursts".to_owned())
+}
+
+/// Reads which processes request.
+fn requesters(text: &str) -> Result<Requesters, String> {
+    let found = match text.split_once(':').unwrap_or((text, "")) {
+        ("all", "") => Some(Requesters::All),
+        ("hot", count) => count.parse().ok().filter(|&count| count > 0).map(Requesters::Hot),
+        ("zipf", exponent) => {
+            let valid = |exponent: &f64| (0.0..=10.0).contains(exponent);
+            exponent.parse().ok().filter(valid).map(Requesters::Zipf)
+        }
+        _ => None,
+    };
+    found.ok_or_else(|| "use all, hot:K or zipf:S, with an exponent S of 0 to 10".to_owned())
+}
+
+/// Reads the latency between regions.
+fn wan(text: &str) -> Result<String, String> {
+    durations::distribution(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
 /// Reads an offered load.
 fn offered(text: &str) -> Result<f64, String> {
     let load = text.trim().parse::<f64>().ok().filter(|load| *load > 0.0 && load.is_finite());
@@ -112,6 +160,7 @@ fn compare(arguments: &Arguments, named: Vec<&'static About>) -> Result<Comparis
         at: arguments.at,
         loads: arguments.loads.clone(),
         situations: situations(arguments)?,
+        clients: clients(arguments)?,
     };
     let out = &arguments.out;
     fs::create_dir_all(out).with_context(|| format!("cannot create `{}`", out.display()))?;
@@ -150,6 +199,25 @@ fn announce(cells: &[Cell], effort: Effort) {
             cell.algorithm
         );
     }
+}
+
+/// The clients and their regions.
+fn clients(arguments: &Arguments) -> Result<Clients> {
+    let &Arguments { arrivals, requesters, .. } = arguments;
+    if arrivals == Arrivals::Bursts && matches!(requesters, Requesters::Zipf(_)) {
+        return Err(usage(
+            "--requesters zipf needs --arrivals think or poisson: in a burst all processes request",
+        ));
+    }
+    let smallest = arguments.nodes.iter().chain([&arguments.at]).min().copied().unwrap_or(0);
+    if let Some(count) = arguments.regions.filter(|&count| count > smallest) {
+        return Err(usage(format!(
+            "--regions {count}: the smallest system has {smallest} processes: give at most as many"
+        )));
+    }
+    let apart = arguments.regions.zip(arguments.wan.clone());
+    let regions = apart.map(|(count, wan)| Apart { count, wan });
+    Ok(Clients { arrivals, requesters, regions })
 }
 
 /// Every hold time with every latency.

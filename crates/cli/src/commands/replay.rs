@@ -39,6 +39,10 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     picture: PictureArguments,
 
+    /// Write the remarks of the script below the diagram, each with its steps.
+    #[arg(long, requires = "diagram")]
+    captions: bool,
+
     /// Print the script itself instead of replaying it, for a script of one's own to begin with.
     #[arg(long, requires = "name", conflicts_with_all = ["trace", "diagram", "possible"])]
     source: bool,
@@ -71,6 +75,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     match find(name)? {
+        Found::Trace(..) if arguments.captions => Err(usage(format!(
+            "{name} is a trace, which has no remarks: --captions needs a script"
+        ))),
         _ if !arguments.more.is_empty() => {
             let (header, events) = merge(name, &arguments.more)?;
             write_files(arguments, &header, &events, Drawing::default())?;
@@ -103,7 +110,8 @@ fn of_trace(header: &Header, events: &[Event]) -> String {
 fn play(script: &Script, arguments: &Arguments) -> Result<ExitCode> {
     arguments.picture.check(Unit::Step)?;
     let played = script.play().map_err(|error| usage(format!("{}: {error}", script.name)))?;
-    write_files(arguments, &played.header, &played.events, script.drawing(&played))?;
+    let drawing = Drawing { captions: arguments.captions, ..script.drawing(&played) };
+    write_files(arguments, &played.header, &played.events, drawing)?;
     let cannot = |error| usage(format!("{}: {error}", script.name));
     let possible = match arguments.possible {
         true => Some(script.possible().map_err(cannot)?),

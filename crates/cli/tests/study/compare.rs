@@ -61,7 +61,7 @@ fn a_control_that_fails_is_noted_and_what_is_cut_off_is_marked() {
     assert!(names.contains("sync_delay,sync_delay_95,") && names.contains("jain,jain_95,"));
     let cut = |line: &&str| line.starts_with("bakery,16,saturated,1ms,");
     let cut = table.lines().find(cut).expect("the cell");
-    assert!(cut.ends_with(",cut off,") && cut.contains(",,,,,,,,,,,,"), "{cut}");
+    assert!(cut.ends_with(",cut off,,,think,all,1,") && cut.contains(",,,,,,,,,,,,"), "{cut}");
     fs::remove_dir_all(out).expect("cleaned up");
 }
 
@@ -222,4 +222,40 @@ fn a_cell_that_has_not_settled_has_no_figure_in_page_table_and_headline() {
     assert!(page.contains("Not settled, and so without figures: naimi-trehel light"), "{page}");
     assert!(page.contains("one request at a time: central"), "{page}");
     fs::remove_dir_all(out).expect("it can be removed");
+}
+
+#[test]
+fn workloads_and_regions_are_those_of_simulate_and_are_in_the_table() {
+    let out = directory("workloads");
+    let common = "compare central --nodes 4 --at 4 --entries 300 --runs 2 --regions 2 --wan 20ms";
+    let arguments = "--loads 0.02,0.9 --arrivals poisson --requesters zipf:1";
+    let output = mutua(&format!("{common} {arguments} --out {}", out.display()));
+    assert!(output.status.success(), "{output:?}");
+    let tidy = fs::read_to_string(out.join("observations.csv")).unwrap();
+    let lines: Vec<Vec<&str>> = tidy.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines[0][11..], ["arrivals", "requesters", "regions", "wan_seconds"]);
+    for line in &lines[1..] {
+        assert_eq!(line[11..], ["poisson", "zipf:1", "2", "0.02"], "{line:?}");
+        assert_eq!(line[9], "", "no formula applies: {line:?}");
+        assert_ne!(line[2], "saturated", "{line:?}");
+    }
+    // A request has up to two messages between regions: far more arrive than are granted.
+    let of = |load: &str| lines.iter().find(|line| line[2] == load).unwrap()[10];
+    assert_eq!((of("0.02"), of("0.9")), ("measured", "overloaded"));
+    let page = text(&fs::read_to_string(out.join("report.html")).unwrap());
+    assert!(page.contains("arrive at random") && page.contains("2 regions"), "{page}");
+    assert!(page.contains("arrive faster than they are granted"), "{page}");
+    let bursts = mutua(&format!("{common} --loads 0.5 --arrivals bursts --out {}", out.display()));
+    assert!(bursts.status.success(), "{bursts:?}");
+    for (wrong, right) in [
+        ("--arrivals often", "think, poisson or bursts"),
+        ("--requesters zipf:x", "zipf:S"),
+        ("--requesters zipf:1 --arrivals bursts", "in a burst all processes request"),
+        ("--regions 9 --wan 1ms", "give at most as many"),
+        ("--regions 2 --wan x", "invalid duration"),
+    ] {
+        let output = mutua(&format!("compare central --nodes 4 --at 4 {wrong}"));
+        assert_eq!(output.status.code(), Some(64), "{wrong}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(right), "{wrong}: {output:?}");
+    }
 }

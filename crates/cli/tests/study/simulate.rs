@@ -546,3 +546,39 @@ fn a_warm_up_that_is_too_short_is_noted() {
     assert!(!text("--warm-up 500").contains("takes a warm-up"));
     assert!(!text("").contains("takes a warm-up"));
 }
+
+#[test]
+fn latencies_come_from_percentiles_and_from_a_file() {
+    let file = std::env::temp_dir().join(format!("mutua-latencies-{}", std::process::id()));
+    std::fs::write(&file, "# measured\n3ms\n1ms\n2ms\n").unwrap();
+    let run = |latency: &str| {
+        json(&format!("simulate central --nodes 5 --entries 2000 --latency {latency}"))
+    };
+    let table = run("percentiles:0=1ms/50=2ms/100=3ms");
+    assert!((table["mean_latency"].as_f64().unwrap() - 0.002).abs() < 1e-12);
+    let measured = run(&format!("file:{}", file.display()));
+    assert_eq!(table["trace_hash"], measured["trace_hash"]);
+    for (latency, right) in [
+        ("percentiles:50=1ms/100=2ms", "the shortest duration as 0"),
+        ("percentiles:0=1ms/100", "use percentiles:0=1ms"),
+        ("file:/nowhere/at/all", "cannot read the latencies"),
+    ] {
+        let output = mutua(&format!("simulate central --latency {latency}"));
+        assert_eq!(output.status.code(), Some(64), "{latency}");
+        assert!(stderr(&output).contains(right), "{latency}: {}", stderr(&output));
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn fairness_of_a_single_run_has_an_interval_that_agrees_with_seeds() {
+    let half_width = |arguments: &str| {
+        let common = "simulate suzuki-kasami --nodes 5 --load think:exp:20ms --entries 4000";
+        let found = json(&format!("{common} {arguments}"));
+        found["intervals"]["jain"]["half_width"].as_f64().expect("an interval")
+    };
+    // Over so many seeds the half width is that of one run divided by about sqrt(40).
+    let (one, many) = (half_width("--runs 1"), half_width("--runs 40"));
+    let ratio = one / (many * 40f64.sqrt());
+    assert!((0.3..3.0).contains(&ratio), "{one} and {many}: {ratio}");
+}

@@ -4,6 +4,7 @@ use mutua_algorithms::Setup;
 use mutua_simulator::{Distribution, Expected, Theory, TheoryLoad, theory};
 
 use super::{
+    clients::Clients,
     elections::ElectionRow,
     grid::{Cell, CellLoad, Figures, Stat},
     repairs::RepairRow,
@@ -34,8 +35,20 @@ const MEANS: [Mean; 16] = [
 ];
 
 const BEFORE: [&str; 6] = ["algorithm", "nodes", "load", "hold", "latency", "entries"];
-const AFTER: [&str; 7] =
-    ["max_bypass", "violations", "events", "failures", "unsettled_events", "cut_off", "refused"];
+const AFTER: [&str; 12] = [
+    "max_bypass",
+    "violations",
+    "events",
+    "failures",
+    "unsettled_events",
+    "cut_off",
+    "refused",
+    "overloaded",
+    "arrivals",
+    "requesters",
+    "regions",
+    "wan",
+];
 
 pub(super) fn table(rows: &[Row]) -> String {
     let lines = rows.iter().map(line);
@@ -71,12 +84,23 @@ fn line(row: &Row) -> String {
         figures.unsettled.map_or_else(String::new, |events| events.to_string()),
         if figures.cut_off { "cut off" } else { "" }.to_owned(),
         quoted(figures.refused.as_deref().unwrap_or("")),
+        if figures.overloaded { "overloaded" } else { "" }.to_owned(),
     ]);
+    let wan = cell.clients.regions.as_ref().map_or("", |regions| regions.wan.as_str());
+    fields.extend(clients(cell));
+    fields.push(quoted(wan));
     fields.join(",")
 }
 
+/// How requests come, which clients request, and the number of regions.
+fn clients(cell: &Cell) -> [String; 3] {
+    let Clients { arrivals, requesters, regions } = &cell.clients;
+    let regions = regions.as_ref().map_or(1, |regions| regions.count);
+    [arrivals.text().to_owned(), requesters.text(), regions.to_string()]
+}
+
 /// The columns of the table with one observation a row.
-const OBSERVATION: [&str; 11] = [
+const OBSERVATION: [&str; 15] = [
     "algorithm",
     "nodes",
     "load",
@@ -88,6 +112,10 @@ const OBSERVATION: [&str; 11] = [
     "half_width_95",
     "theory",
     "status",
+    "arrivals",
+    "requesters",
+    "regions",
+    "wan_seconds",
 ];
 
 /// One observation a row, with numbers only where numbers belong: the offered load of light load is
@@ -114,17 +142,19 @@ fn observations_of(row: &Row) -> Vec<String> {
         text(seconds(&cell.latency)),
     ]
     .join(",");
+    let wan = cell.clients.regions.as_ref().and_then(|regions| seconds(&regions.wan));
+    let end = format!("{},{}", clients(cell).join(","), text(wan));
     let theory = cell_theory(cell);
     let measured = MEANS.iter().filter_map(|(name, of)| Some((*name, of(figures)?)));
     let lines: Vec<_> = measured
         .map(|(name, stat)| {
             let (value, width) = (text(Some(stat.mean)), text(stat.half_width));
             let expected = text(expected(&theory, name).map(|expected| expected.value));
-            format!("{key},{name},{value},{width},{expected},measured")
+            format!("{key},{name},{value},{width},{expected},measured,{end}")
         })
         .collect();
     match lines.is_empty() {
-        true => vec![format!("{key},,,,,{}", status(figures))],
+        true => vec![format!("{key},,,,,{},{end}", status(figures))],
         false => lines,
     }
 }
@@ -133,6 +163,8 @@ fn observations_of(row: &Row) -> Vec<String> {
 fn status(figures: &Figures) -> &'static str {
     if figures.refused.is_some() {
         "refused"
+    } else if figures.overloaded {
+        "overloaded"
     } else if figures.unsettled.is_some() {
         "not settled"
     } else if figures.cut_off {
@@ -148,7 +180,7 @@ fn cell_theory(cell: &Cell) -> Theory {
     let (hold, latency) =
         (durations::distribution(&cell.hold), durations::distribution(&cell.latency));
     let (Ok(hold), Ok(Distribution::Constant(latency)), Some(load)) =
-        (hold, latency, cell.load.theory())
+        (hold, latency, cell.theory_load())
     else {
         return Theory::default();
     };

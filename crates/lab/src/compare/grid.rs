@@ -2,12 +2,14 @@
 
 use mutua_algorithms::{About, Kind, Setup, StartError, registry};
 use mutua_simulator::{
-    Distribution, Interval, Load, Network, Plan, Quantiles, Report, TheoryLoad, Who, Workload,
-    simulate_watched, theory,
+    Interval, Load, Plan, Quantiles, RegionsError, Report, TheoryLoad, simulate_watched, theory,
 };
 use serde::{Deserialize, Serialize};
 
-use super::results::{OnEvents, Task};
+use super::{
+    clients::Clients,
+    results::{OnEvents, Task},
+};
 use crate::{
     durations::{self, DurationError},
     settle,
@@ -28,6 +30,9 @@ pub struct Cell {
     pub hold: String,
     /// The latency of messages, likewise.
     pub latency: String,
+    /// The clients, and their regions.
+    #[serde(default, skip_serializing_if = "Clients::is_usual")]
+    pub clients: Clients,
 }
 
 /// The load of a cell.
@@ -124,6 +129,10 @@ pub struct Figures {
     /// How many events a warm-up would take until the system has settled, if that is more than it
     /// may take; there are no means then.
     pub unsettled: Option<u64>,
+    /// Whether requests arrived faster than they were granted, in an open system; there are no means
+    /// then.
+    #[serde(default)]
+    pub overloaded: bool,
     /// Whether a run deadlocked or starved a process before its end; there are no means then.
     pub stopped: bool,
     /// The properties that were violated.
@@ -158,9 +167,11 @@ type SimulationResult = Result<Report, StartError>;
 
 /// Why a cell cannot be simulated.
 #[derive(Debug, thiserror::Error)]
-enum PlanError {
+pub(super) enum PlanError {
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
+    #[error(transparent)]
+    Regions(#[from] RegionsError),
     #[error(transparent)]
     Duration(#[from] DurationError),
 }
@@ -196,6 +207,10 @@ impl Task for Cell {
                 }
             }
         }
+        if is_overloaded(&plan, &reports) {
+            // Waits grow with the run: no mean of it is a result.
+            return Figures { overloaded: true, ..Figures::default() };
+        }
         let mut figures = Figures::of(&reports, self.enough(&plan), plan.entries);
         figures.unsettled = figures.unsettled.map(|events| events.max(self.settling_events()));
         figures
@@ -207,9 +222,14 @@ impl Task for Cell {
 }
 
 impl Cell {
+    /// The load of the formulas, if there are any for this cell.
+    pub fn theory_load(&self) -> Option<TheoryLoad> {
+        self.load.theory().filter(|_| self.clients.is_usual())
+    }
+
     /// How many events the warm-up takes by the formula for messages; 0 where there is none.
     pub fn settling_events(&self) -> u64 {
-        let Some(load) = self.load.theory() else { return 0 };
+        let Some(load) = self.theory_load() else { return 0 };
         let Ok(plan) = self.plan(&Effort::default(), 1) else { return 0 };
         let messages = theory(&self.algorithm, &plan.setup, load).messages;
         // Beside the messages, an entry has a request and an exit.
@@ -243,17 +263,9 @@ impl Cell {
         }
         let hold = durations::distribution(&self.hold)?;
         let latency = durations::distribution(&self.latency)?;
-        let workload = match self.load {
-            CellLoad::Light => Workload::light(self.nodes, latency.mean(), hold),
-            CellLoad::Saturated => Workload::saturated(hold),
-            CellLoad::Offered(share) => {
-                let mean = hold.mean() * f64::from(self.nodes) / share;
-                let think = Distribution::Exponential { mean: mean as u64 };
-                Workload { load: Load::Think(think), who: Who::All, hold }
-            }
-        };
-        let setup = Setup::new(self.nodes);
-        let mut plan = Plan::new(setup, Network::new(latency), workload, effort.entries);
+        let network = self.clients.network(self.nodes, latency)?;
+        let workload = self.clients.workload(self.nodes, self.load, &network, hold);
+        let mut plan = Plan::new(Setup::new(self.nodes), network, workload, effort.entries);
         plan.max_events = effort.max_events;
         if self.load == CellLoad::Saturated {
             // Whole rounds, so that every process has its share of the entries.
@@ -261,6 +273,17 @@ impl Cell {
         }
         Ok(plan)
     }
+}
+
+/// With less of the requests granted, more arrive than can be granted.
+const OVERLOAD: f64 = 0.95;
+
+/// Whether requests arrive at random and faster than they are granted.
+fn is_overloaded(plan: &Plan, reports: &[Report]) -> bool {
+    let Load::Poisson { gap } = plan.workload.load else { return false };
+    let granted = reports.iter().map(|report| report.throughput).sum::<f64>();
+    let enough = reports.iter().all(|report| report.entries >= verdict::FEWEST_ENTRIES);
+    enough && granted / (reports.len() as f64) < OVERLOAD * 1e9 / gap as f64
 }
 
 impl Figures {
@@ -290,6 +313,7 @@ impl Figures {
             events: reports.iter().map(|report| report.events).sum(),
             cut_off,
             unsettled,
+            overloaded: false,
             stopped,
             failures: verdict::failures(reports),
             refused: None,
@@ -327,7 +351,8 @@ mod tests {
 
     fn cell(algorithm: &str, nodes: u32) -> Cell {
         let (hold, latency) = ("1ms".to_owned(), "1ms".to_owned());
-        Cell { algorithm: algorithm.to_owned(), nodes, load: CellLoad::Saturated, hold, latency }
+        let (algorithm, clients) = (algorithm.to_owned(), Clients::default());
+        Cell { algorithm, nodes, load: CellLoad::Saturated, hold, latency, clients }
     }
 
     #[test]

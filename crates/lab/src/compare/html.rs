@@ -141,8 +141,13 @@ fn missing(row: &Row) -> Option<String> {
         let events = number(events as f64);
         format!("<span class=\"cut\">not settled: needs about {events} events a run</span>")
     };
+    let overloaded = || {
+        "<span class=\"off\">overloaded: requests arrive faster than they are granted</span>"
+            .to_owned()
+    };
     let refused = figures.refused.as_deref().map(escape);
     let missing = refused.or_else(|| figures.stopped.then(stopped));
+    let missing = missing.or_else(|| figures.overloaded.then(overloaded));
     missing.or_else(|| figures.cut_off.then(cut)).or_else(|| figures.unsettled.map(unsettled))
 }
 

@@ -282,7 +282,8 @@ fn formulas(
     load: CellLoad,
     measure: Measure,
 ) -> Vec<(f64, f64)> {
-    let Some(load) = load.theory() else { return Vec::new() };
+    let usual = comparison.clients().is_usual();
+    let Some(load) = load.theory().filter(|_| usual) else { return Vec::new() };
     sizes(comparison)
         .into_iter()
         .filter_map(|nodes| {

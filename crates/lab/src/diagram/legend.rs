@@ -135,12 +135,17 @@ fn states(scene: &Scene) -> Vec<Entry> {
         let (y, height) = (-4 - i64::from(half), 2 * half);
         format!("<rect {} y=\"{y}\" width=\"18\" height=\"{height}\"/>", look(class))
     };
+    // The clock beside a request is explained once.
+    let stuck = match has(SpanKind::Waiting) {
+        true => "waiting for ever",
+        false => "waiting for ever, since a request with this clock",
+    };
     let all = [
         (has(SpanKind::Waiting), bar("waiting", 3), "waiting, since a request with this clock"),
         (has(SpanKind::InCs), bar("in-cs", 7), "in the critical section"),
         (!scene.clashes().is_empty(), bar("clash", 7), "two in the critical section"),
         (has(SpanKind::Privileged), bar("in-cs", 7), "privileged; numbers are flags"),
-        (has(SpanKind::Stuck), bar("stuck", 3), "waiting for ever"),
+        (has(SpanKind::Stuck), bar("stuck", 3), stuck),
     ];
     let there = all.into_iter().filter(|(there, ..)| *there);
     there.map(|(_, sign, words)| (sign, words.to_owned())).collect()

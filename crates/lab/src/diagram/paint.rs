@@ -6,6 +6,7 @@ use super::{
     inset::Inset,
     layout::{Layout, Point, Sheet, text_width, title_width},
     legend,
+    remarks::Remarks,
     scene::{Arrow, End, Mark, MarkKind, Scene, Span, SpanKind, Style},
     style::{APP, EDGE, FONTS, Ink, RED, ink, look},
     ways::Way,
@@ -30,7 +31,15 @@ pub(super) fn paint(
     let mut out = String::new();
     let below = sheet.legend + LINE * legend.len() as f64;
     let inset = drawing.structure.as_ref().map(|structure| Inset::new(header, structure));
-    let height = below + inset.as_ref().map_or(0.0, |inset| inset.size().1);
+    let (side, tall) = inset.as_ref().map_or((0.0, 0.0), Inset::size);
+    // Beside the structure, if there is room.
+    let beside = inset.is_some() && sheet.width - side - 30.0 > WIDE_ENOUGH;
+    let x = if beside { side + 30.0 } else { 20.0 };
+    let remarks = Remarks::new(drawing, scene, sheet.width - x - 20.0);
+    let height = match beside {
+        true => below + tall.max(remarks.height()),
+        false => below + tall + remarks.height(),
+    };
     open(&mut out, header, sheet, drawing.scale, height);
     title(&mut out, header, sheet, drawing, left_out);
     for ((scene, layout), words) in rows().zip(words) {
@@ -40,9 +49,13 @@ pub(super) fn paint(
     if let Some(inset) = inset {
         inset.paint(&mut out, header, below);
     }
+    remarks.paint(&mut out, x, if beside { below } else { below + tall });
     out.push_str("</svg>\n");
     out
 }
+
+/// The least width for remarks beside a structure.
+const WIDE_ENOUGH: f64 = 500.0;
 
 /// The height of a line of the legend.
 const LINE: f64 = 20.0;

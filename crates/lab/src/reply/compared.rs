@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::Refused;
 use crate::{
-    compare::{Cell, CellLoad, Effort, Task},
+    compare::{Cell, CellLoad, Clients, Effort, Task},
     durations,
 };
 
@@ -104,6 +104,7 @@ pub(super) fn compare(query: &CompareQuery) -> Result<Compared, Refused> {
             load,
             hold: query.hold.clone(),
             latency: query.latency.clone(),
+            clients: Clients::default(),
         };
         let figures = cell.measure(&effort, 1, &|_| ());
         let theory = load.theory().map(|load| theory_of(about, &Setup::new(nodes), load));

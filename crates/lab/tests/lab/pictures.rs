@@ -110,46 +110,84 @@ fn the_picture_in_the_readme_is_up_to_date() {
     is_up_to_date("chain-of-three.svg", &picture("ricart-agrawala/chain-of-three"));
 }
 
-/// A worked example of each algorithm that fits a slide.
-const LECTURE: [&str; 20] = [
-    "central/queue",
-    "le-lann/round",
-    "lamport/replies-counted",
-    "ricart-agrawala/chain-of-three",
-    "carvalho-roucairol/late-request",
-    "suzuki-kasami/scan-first",
-    "ricart-agrawala-token/round",
-    "raymond/line",
-    "maekawa-basic/plane-deadlock",
-    "maekawa/two-by-two",
-    "majority/two-of-four",
-    "sanders/as-central",
-    "bakery-naive/both-read-zero",
-    "bakery/both-read-zero",
-    "dijkstra/from-zeros",
-    "naimi-trehel/path-reversal",
-    "neilsen-mizuno/line",
-    "chang-roberts/worst-case",
-    "bully/coordinator-crashed",
-    "invitation/partition",
+/// A worked example of each algorithm that fits a slide, and the variables that its picture shows.
+const LECTURE: [(&str, &str); 20] = [
+    ("central/queue", "current,queue"),
+    ("le-lann/round", ""),
+    ("lamport/replies-counted", ""),
+    ("ricart-agrawala/chain-of-three", ""),
+    ("carvalho-roucairol/late-request", ""),
+    ("suzuki-kasami/scan-first", ""),
+    ("ricart-agrawala-token/round", ""),
+    ("raymond/line", "HOLDER,queue"),
+    ("maekawa-basic/plane-deadlock", ""),
+    ("maekawa/two-by-two", "candidate"),
+    ("majority/two-of-four", ""),
+    ("sanders/as-central", ""),
+    ("bakery-naive/both-read-zero", ""),
+    ("bakery/both-read-zero", ""),
+    ("dijkstra/from-zeros", ""),
+    ("naimi-trehel/path-reversal", "father,next"),
+    ("neilsen-mizuno/line", ""),
+    ("chang-roberts/worst-case", ""),
+    ("bully/coordinator-crashed", ""),
+    ("invitation/partition", ""),
 ];
 
 #[test]
 fn the_pictures_of_the_algorithms_are_up_to_date_and_fit_a_slide() {
     let page = fs::read_to_string(docs().join("diagrams.md")).unwrap();
-    for name in LECTURE {
+    for (name, variables) in LECTURE {
         let example = EXAMPLES.iter().find(|example| example.name == name).unwrap();
         let script = example.script().unwrap();
         let played = script.play().unwrap();
-        let svg = diagram::draw(&played.header, &played.events, &script.drawing(&played));
+        let drawing = Drawing {
+            captions: true,
+            variables: variables.split_terminator(',').map(str::to_owned).collect(),
+            ..script.drawing(&played)
+        };
+        let svg = diagram::draw(&played.header, &played.events, &drawing);
         let file = format!("lecture/{}.svg", script.system.algorithm);
         is_up_to_date(&file, &svg);
-        assert!(page.contains(&format!("(pictures/{file})")), "{file} is not shown");
+        let options = if variables.is_empty() { "" } else { " --variables " };
+        let shown = format!("![{name}](pictures/{file})");
+        let row = format!("| `{name} --captions{options}{variables}` | {shown} |");
+        assert!(page.contains(&row), "{row}");
         let size = |key: &str| -> f64 {
             let value = svg.split(&format!("{key}=\"")).nth(1).unwrap();
             value.split('"').next().unwrap().parse().unwrap()
         };
         assert!(size("width") <= 1920.0 && size("height") <= 1080.0, "{name}");
+    }
+}
+
+#[test]
+fn remarks_are_written_below_a_picture_with_their_steps() {
+    let example = EXAMPLES.iter().find(|example| example.name == "central/queue").unwrap();
+    let script = example.script().unwrap();
+    let played = script.play().unwrap();
+    let drawn = |captions, steps| {
+        let drawing = Drawing { captions, steps, ..script.drawing(&played) };
+        diagram::draw(&played.header, &played.events, &drawing)
+    };
+    let all = drawn(true, None);
+    for words in [">1-3<", ">4-5<", ">6-10<", ">1c: P1 exits, and P2 enters.<"] {
+        assert!(all.contains(words), "{words}");
+    }
+    let some = drawn(true, Some((2, 4)));
+    assert!(some.contains(">2-3<") && some.contains(">4<") && !some.contains("1c: P1"));
+    assert!(!drawn(false, None).contains("1c: P1 exits"));
+}
+
+#[test]
+fn the_clock_of_a_request_is_explained_where_all_wait_for_ever() {
+    let explained = "since a request with this clock";
+    for name in ["majority/two-of-four", "maekawa-basic/plane-deadlock", "central/queue"] {
+        let example = EXAMPLES.iter().find(|example| example.name == name).unwrap();
+        let script = example.script().unwrap();
+        let played = script.play().unwrap();
+        let svg = diagram::draw(&played.header, &played.events, &script.drawing(&played));
+        assert_eq!(count(&svg, explained), 1, "{name}");
     }
 }
 

@@ -16,6 +16,9 @@ use crate::{
 
 pub(super) fn write(page: &mut String, comparison: &Comparison) {
     put(page, &format!("<p>{}</p>", how(comparison)));
+    if let Some(sentence) = comparison.clients().sentence() {
+        put(page, &format!("<p>{}</p>", escape(&sentence)));
+    }
     let claimed = comparison.violations(false);
     if claimed > 0 {
         let names = violators(comparison, false);
@@ -130,6 +133,14 @@ fn without_figures(page: &mut String, comparison: &Comparison) {
     let stopped = cells(|figures| figures.stopped);
     if !stopped.is_empty() {
         let text = format!("Stopped before the end, and so in no plot: {stopped}.");
+        put(page, &format!("<p class=\"off\">{text}</p>"));
+    }
+    let overloaded = cells(|figures| figures.overloaded);
+    if !overloaded.is_empty() {
+        let text = format!(
+            "Requests arrive faster than they are granted, so that waits grow with the run, and \
+             there are no figures: {overloaded}."
+        );
         put(page, &format!("<p class=\"off\">{text}</p>"));
     }
     if let Some(unsettled) = comparison.unsettled() {

@@ -39,7 +39,7 @@ pub(super) fn table(page: &mut String, comparison: &Comparison) {
 
 /// Expected and measured figures of a cell, where there are both.
 fn figures(row: &Row) -> Vec<(&'static str, Expected, Stat)> {
-    let Some(load) = row.cell.load.theory().filter(|_| missing(row).is_none()) else {
+    let Some(load) = row.cell.theory_load().filter(|_| missing(row).is_none()) else {
         return Vec::new();
     };
     let expected = theory(&row.cell.algorithm, &Setup::new(row.cell.nodes), load);
@@ -54,7 +54,7 @@ fn figures(row: &Row) -> Vec<(&'static str, Expected, Stat)> {
 }
 
 fn lines(page: &mut String, row: &Row, several: bool) {
-    let Some(load) = row.cell.load.theory() else { return };
+    let Some(load) = row.cell.theory_load() else { return };
     let (hold, latency) = (escape(&row.cell.hold), escape(&row.cell.latency));
     let situation =
         if several { format!("<td>{hold}</td><td>{latency}</td>") } else { String::new() };
