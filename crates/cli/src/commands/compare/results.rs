@@ -109,6 +109,7 @@ mod tests {
             load: CellLoad::Light,
             hold: "1ms".to_owned(),
             latency: "1ms".to_owned(),
+            clients: Default::default(),
         };
         let cells: Vec<_> = [2, 3, 4].map(cell).into();
         let lines = |text: &str| text.lines().count();
