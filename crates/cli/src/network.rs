@@ -15,8 +15,8 @@ use crate::{durations, exit::usage, lines, system::duration};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NetworkArguments {
     /// Latency of a message: 1ms (the default), uniform:1ms..3ms, exp:1ms, lognormal:1ms,0.5,
-    /// percentiles:0=1ms/50=2ms/99=5ms/100=9ms, or file:FILE with measured latencies, one a line, or
-    /// with lines such as `99 5ms` for percentiles.
+    /// percentiles:0=1ms/50=2ms/99=5ms/100=9ms, or file:FILE with measured latencies, one a line,
+    /// or with lines such as `99 5ms` for percentiles.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = latency)]
     pub(crate) latency: Option<Distribution>,
 

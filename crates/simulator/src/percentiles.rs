@@ -1,7 +1,7 @@
 //! Tables of percentiles, from which durations are drawn.
 //!
-//! A [`Distribution`](crate::Distribution) is copied for every link, so a table is kept once for the
-//! whole program and known by its address. Equal tables are one, and there is a bound for all.
+//! A [`Distribution`](crate::Distribution) is copied for every link, so a table is kept once for
+//! the whole program and known by its address. Equal tables are one, and there is a bound for all.
 
 use std::sync::Mutex;
 

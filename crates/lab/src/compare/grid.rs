@@ -129,8 +129,8 @@ pub struct Figures {
     /// How many events a warm-up would take until the system has settled, if that is more than it
     /// may take; there are no means then.
     pub unsettled: Option<u64>,
-    /// Whether requests arrived faster than they were granted, in an open system; there are no means
-    /// then.
+    /// Whether requests arrived faster than they were granted, in an open system; there are no
+    /// means then.
     #[serde(default)]
     pub overloaded: bool,
     /// Whether a run deadlocked or starved a process before its end; there are no means then.

@@ -18,8 +18,9 @@ use crate::exit::{Coded, FILE, usage};
 /// Let several processes, each with a node, pay into one account, which is a file: once without the
 /// lock and once with it.
 ///
-/// The example of textbooks, an account of 1000 and two deposits of 10000 at once, is `--processes 2
-/// --deposits 1 --initial 1000 --amount 10000`: 21000 is right, and 11000 with a lost update.
+/// The example of textbooks, an account of 1000 and two deposits of 10000 at once, is
+/// `--processes 2 --deposits 1 --initial 1000 --amount 10000`: 21000 is right, and 11000 with a
+/// lost update.
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
     /// Number of processes, 1 to 16.
