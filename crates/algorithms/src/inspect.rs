@@ -8,7 +8,7 @@ use crate::{Fields, Mutex, NodeId, Outbox, Renaming, Stamp, Start, Time};
 
 /// The part of a process that drivers, traces and the checker need beside the paper's rules, which
 /// are [`Mutex`](crate::Mutex). Nothing here takes a step of the algorithm; only the hooks of the
-/// special repairs send messages, and no driver calls those but through a repair.
+/// repairs send messages, and no driver calls those but through a repair.
 ///
 /// All state is in one value, so that the same type runs between real machines, in the simulator
 /// and in the model checker.
@@ -56,6 +56,22 @@ pub trait Inspect: Clone + Debug + Eq + Hash + Send + Sync + Sized + 'static {
 
     /// Gives every process in the state its new name.
     fn rename(&mut self, _renaming: &Renaming) {}
+
+    /// A view begins in which these requests are pending, the oldest first: they are in the queue,
+    /// as if they had been made in this order and all their messages had arrived. Called at every
+    /// member, before everything else. False, and nothing has changed, where the algorithm has no
+    /// such queue: each pending request is then made again.
+    fn resume(
+        &mut self,
+        _start: &Start,
+        _pending: &[Stamp],
+        _out: &mut Outbox<Self::Message>,
+    ) -> bool
+    where
+        Self: Mutex,
+    {
+        false
+    }
 
     /// The repair after a crash that is cheaper than a new view; by default there is none.
     fn special_repair(_start: &Start) -> SpecialRepair {

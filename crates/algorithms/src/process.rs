@@ -123,6 +123,22 @@ impl<M: Mutex> Process<M> {
         change(&mut self.machine);
     }
 
+    /// Begins in a view with these requests, the oldest first, if the machine can: else the client
+    /// is idle, and its request, if it is one of them, is to be made again.
+    pub(crate) fn resume(
+        &mut self,
+        start: &Start,
+        pending: &[Stamp],
+        out: &mut Outbox<M::Message>,
+    ) {
+        let ours = pending.iter().find(|request| request.node == self.me);
+        if self.machine.resume(start, pending, out)
+            && let Some(ours) = ours
+        {
+            self.raise_time(ours.time);
+        }
+    }
+
     /// Gives the process its id on a ring that has closed over a gap.
     pub(crate) fn close_ring(&mut self, me: NodeId, start: &Start) {
         self.me = me;

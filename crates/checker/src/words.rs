@@ -1,6 +1,8 @@
 //! A counterexample in words: the names of its processes, files and steps.
 
-use mutua_algorithms::{Claim, Kind, Links, NodeId, Value, registry, self_stabilizing};
+use mutua_algorithms::{
+    Claim, Kind, Links, NodeId, Value, registry, repairs::has_special, self_stabilizing,
+};
 
 use crate::{
     actor::Event,
@@ -55,7 +57,11 @@ impl Task {
             words += &format!(", {key}={value}");
         }
         if let Some(repair) = self.system.repair {
-            let kind = if repair.special { "special repair" } else { "repaired" };
+            let kind = match repair.special {
+                true if has_special(&self.name) => "special repair".to_owned(),
+                true => format!("generic repair ({} has no special repair)", self.name),
+                false => "generic repair".to_owned(),
+            };
             words += &format!(", {kind} with {}", repair.election.name());
             if repair.without_views {
                 words += ", messages without their view";

@@ -272,3 +272,16 @@ impl Checks {
         if is_judged { &mut self.violations } else { &mut self.unclaimed }.add(violation);
     }
 }
+
+/// The crashed processes, as a clause behind what waits for ever: they can be the cause.
+pub(crate) fn crashed(down: impl Iterator<Item = NodeId>) -> String {
+    const NAMED: usize = 5;
+    let down: Vec<_> = down.map(|node| node.to_string()).collect();
+    let names = down[..down.len().min(NAMED)].join(", ");
+    match down.len() {
+        0 => String::new(),
+        1 => format!("; {names} has crashed"),
+        2..=NAMED => format!("; {names} have crashed"),
+        _ => format!("; {names}, ... have crashed"),
+    }
+}

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::{
     Network, Recorder, Violation, Wheel,
+    checks::crashed,
     measures::Measures,
     network::{Fate, Links},
     workload::VIRTUAL_TIME,
@@ -400,7 +401,9 @@ impl<E: Election> ElectionRun<E> {
         let undecided =
             |node: &Node<E>| node.machine.coordinator().is_none() || node.machine.takes_part();
         if let Some((me, _)) = up().find(|(_, node)| undecided(node)) {
-            add(Claim::Termination, me, format!("{me} never learns the coordinator"));
+            let crashed = crashed(self.start.all().filter(|node| !self.nodes[node.index()].up));
+            let what = format!("{me} never learns the coordinator{crashed}");
+            add(Claim::Termination, me, what);
         }
         violations
     }

@@ -78,6 +78,8 @@ pub struct RepairReport {
     pub repairs: Vec<Repaired>,
     /// The number of crashes.
     pub crashes: u64,
+    /// Reports of a crash to a process, of one that was up.
+    pub wrong_reports: u64,
     /// The end of the run, in nanoseconds of virtual time.
     pub ended_at: u64,
     /// Messages by purpose (`algorithm`, `detection`, `election`, `repair`) and kind, over the
@@ -391,6 +393,8 @@ impl<M: Mutex> Run<M> {
             let silent = now - self.heartbeats[who.index()][other.index()] > limit;
             if silent && node.process.changes().is_up(other) {
                 node.process.crashed(other, &mut self.outbox);
+                let is_wrong = !self.nodes[other.index()].client.down;
+                self.measured.wrong_reports += u64::from(is_wrong);
                 self.record_handled(who, || What::Report { of: other, crashed: true });
                 self.perform(who);
             }
@@ -511,7 +515,8 @@ impl<M: Mutex> Run<M> {
         let waits = |node: &&Node<M>| node.client.phase == Phase::Requesting;
         let since = |node: &Node<M>| (node.process.id(), node.client.entries_before);
         let waiting = self.nodes.iter().filter(waits).map(since);
-        self.world.end(waiting);
+        let down = self.nodes.iter().filter(|node| node.client.down);
+        self.world.end(waiting, down.map(|node| node.process.id()));
     }
 
     fn report(self) -> RepairReport {
@@ -532,6 +537,7 @@ impl<M: Mutex> Run<M> {
             },
             gap: self.measured.gap,
             crashes: self.measured.causes.crashes(),
+            wrong_reports: self.measured.wrong_reports,
             ended_at: self.world.now,
             repairs: self.measured.repairs,
             messages_by_purpose: self.measured.by_purpose,

@@ -484,8 +484,11 @@ impl<M: Mutex> Simulation<M> {
 
     fn end(&mut self) {
         let instances = (0..).map(NodeId).zip(&self.nodes);
-        let waiting = instances.filter(|(_, node)| node.client.phase == Phase::Requesting);
-        self.world.end(waiting.map(|(who, node)| (who, node.client.entries_before)));
+        let waiting = instances.clone().filter(|(_, node)| node.client.phase == Phase::Requesting);
+        let waiting = waiting.map(|(who, node)| (who, node.client.entries_before));
+        let processes = self.start.processes() as usize;
+        let down = instances.take(processes).filter(|(_, node)| node.client.down);
+        self.world.end(waiting, down.map(|(who, _)| who));
     }
 }
 

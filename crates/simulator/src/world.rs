@@ -11,7 +11,7 @@ use crate::{
     Distribution, Load, Wheel,
     app_messages::{AppMessage, AppMessages},
     batches::Batches,
-    checks::{Checks, Place},
+    checks::{Checks, Place, crashed},
     event::{Event, Parcel},
     measures::Measures,
     network::{Fate, Links},
@@ -328,8 +328,14 @@ impl<M: Message> World<M> {
     }
 
     /// Ends a run in which no process will enter any more: the instances that wait, each having
-    /// requested after so many entries of its section, wait for ever.
-    pub(crate) fn end(&mut self, waiting: impl Iterator<Item = (NodeId, u64)>) {
+    /// requested after so many entries of its section, wait for ever, and these processes are
+    /// down.
+    pub(crate) fn end(
+        &mut self,
+        waiting: impl Iterator<Item = (NodeId, u64)>,
+        down: impl Iterator<Item = NodeId>,
+    ) {
+        let down = crashed(down);
         self.measures.close(self.now);
         // In a drained system an end without events does not show the cause: a process that every
         // other one bypassed twice was starved while others entered.
@@ -350,19 +356,20 @@ impl<M: Message> World<M> {
             let (starved, stuck): (Vec<_>, Vec<_>) =
                 waiting.into_iter().partition(|&(_, since)| is_starved(since));
             for (claim, waiting) in [(stopped, stuck), (Claim::Liveness, starved)] {
-                self.waits_for_ever(claim, waiting.into_iter().map(|(node, _)| node).collect());
+                let waiting = waiting.into_iter().map(|(node, _)| node).collect();
+                self.waits_for_ever(claim, waiting, &down);
             }
         }
     }
 
-    fn waits_for_ever(&mut self, claim: Claim, waiting: Vec<NodeId>) {
+    fn waits_for_ever(&mut self, claim: Claim, waiting: Vec<NodeId>, down: &str) {
         if let Some(&first) = waiting.first() {
             let names: Vec<_> = waiting.iter().take(5).map(NodeId::to_string).collect();
             let names = names.join(", ");
             let what = match waiting.len() {
-                1 => format!("process {names} waits for ever"),
-                count @ 2..=5 => format!("{count} processes wait for ever: {names}"),
-                count => format!("{count} processes wait for ever: {names}, ..."),
+                1 => format!("process {names} waits for ever{down}"),
+                count @ 2..=5 => format!("{count} processes wait for ever: {names}{down}"),
+                count => format!("{count} processes wait for ever: {names}, ...{down}"),
             };
             self.checks.violation(claim, self.place(first), what);
             self.record_violations();

@@ -315,6 +315,22 @@ impl Inspect for Central {
         }
     }
 
+    /// The coordinator takes the requests in as if they arrived in this order.
+    fn resume(
+        &mut self,
+        _start: &Start,
+        pending: &[Stamp],
+        out: &mut Outbox<CentralMessage>,
+    ) -> bool {
+        if pending.iter().any(|request| request.node == self.me) {
+            self.phase = Phase::Requesting;
+        }
+        if self.as_coordinator.is_some() {
+            pending.iter().for_each(|&request| self.on_request(request, out));
+        }
+        true
+    }
+
     fn special_repair(_start: &Start) -> SpecialRepair {
         SpecialRepair::TakeOut
     }

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, Outbox,
-    Partners, Phase, Renaming, Stamp, Start, StatedInvariant, Structure, mutexes::state::State,
+    Partners, Phase, Renaming, Stamp, Start, StatedInvariant, Structure,
+    mutexes::state::{State, next_of},
 };
 
 /// One process of Naimi and Trehel's algorithm.
@@ -155,6 +156,21 @@ impl Inspect for NaimiTrehel {
             ("next", self.next.into()),
             ("token", self.state.token().is_some().into()),
         ]
+    }
+
+    /// The waiting ones are a queue behind the holder, and `father` of all is the last of them.
+    fn resume(
+        &mut self,
+        start: &Start,
+        pending: &[Stamp],
+        out: &mut Outbox<NaimiTrehelMessage>,
+    ) -> bool {
+        let waiting = self.state.resume(self.me, start, pending, out);
+        if let Some(&last) = waiting.last() {
+            self.father = (last != self.me).then_some(last);
+            self.next = next_of(self.me, start.holder(), &waiting);
+        }
+        true
     }
 
     /// Only the first holder differs from the others.

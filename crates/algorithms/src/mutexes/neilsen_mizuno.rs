@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     About, Claim, Cost, Costs, Fields, Inspect, Kind, Links, Message, Mutex, NodeId, Outbox,
     Partners, Phase, Renaming, Shared, Stamp, Start, StatedInvariant, Structure, Tree,
-    mutexes::state::State,
+    mutexes::state::{State, next_of},
 };
 
 /// One process of Neilsen and Mizuno's algorithm.
@@ -165,6 +165,21 @@ impl Inspect for NeilsenMizuno {
             ("LAST", self.last.into()),
             ("NEXT", self.next.into()),
         ]
+    }
+
+    /// The waiting ones are a queue behind the holder, and LAST leads to the last of them.
+    fn resume(
+        &mut self,
+        start: &Start,
+        pending: &[Stamp],
+        out: &mut Outbox<NeilsenMizunoMessage>,
+    ) -> bool {
+        let waiting = self.state.resume(self.me, start, pending, out);
+        if let Some(&last) = waiting.last() {
+            self.last = (last != self.me).then(|| self.tree.next_hop(self.me, last));
+            self.next = next_of(self.me, start.holder(), &waiting);
+        }
+        true
     }
 
     /// The tree, and where the token is at first, are all that distinguishes the processes.

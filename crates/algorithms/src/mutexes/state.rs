@@ -1,6 +1,6 @@
 //! The phase of a process of a token algorithm together with the token.
 
-use crate::{NodeId, Phase, Start};
+use crate::{NodeId, Outbox, Phase, Stamp, Start};
 
 /// The phase of the local client, and the token if it is here. `T` is the contents of the token.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -54,6 +54,30 @@ impl<T> State<T> {
         }
     }
 
+    /// The state in a view that begins with these requests, the oldest first. The holder enters if
+    /// one of them is its own; the others wait. Returns those others, in the order of the requests.
+    pub(super) fn resume<M>(
+        &mut self,
+        me: NodeId,
+        start: &Start,
+        pending: &[Stamp],
+        out: &mut Outbox<M>,
+    ) -> Vec<NodeId> {
+        let holder = start.holder();
+        let nodes = pending.iter().map(|request| request.node);
+        let waiting: Vec<_> = nodes.filter(|&node| node != holder).collect();
+        if waiting.contains(&me) {
+            *self = Self::Requesting;
+        } else if me == holder
+            && pending.len() > waiting.len()
+            && let Some(token) = self.take_token()
+        {
+            *self = Self::InCs(token);
+            out.enter();
+        }
+        waiting
+    }
+
     /// Whether the client is idle, and the token here if that is where it was at first.
     pub(super) fn is_at_start(&self, me: NodeId, start: &Start) -> bool {
         match self {
@@ -62,4 +86,12 @@ impl<T> State<T> {
             Self::Requesting | Self::InCs(_) => false,
         }
     }
+}
+
+/// The process that gets the token after `me`, where it goes from the holder to the waiting ones in
+/// their order.
+pub(super) fn next_of(me: NodeId, holder: NodeId, waiting: &[NodeId]) -> Option<NodeId> {
+    let mut queue = [holder].into_iter().chain(waiting.iter().copied());
+    queue.find(|&node| node == me)?;
+    queue.next()
 }

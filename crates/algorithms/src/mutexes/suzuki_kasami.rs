@@ -233,6 +233,23 @@ impl Inspect for SuzukiKasami {
         fields.extend(self.state.token().into_iter().flat_map(|token| token.fields()));
         fields
     }
+
+    /// Q has all that wait, and RN the first request of each.
+    fn resume(
+        &mut self,
+        start: &Start,
+        pending: &[Stamp],
+        out: &mut Outbox<SuzukiKasamiMessage>,
+    ) -> bool {
+        let waiting = self.state.resume(self.me, start, pending, out);
+        for &node in &waiting {
+            self.rn[node.index()] = 1;
+        }
+        if let State::IdleWithToken(token) | State::InCs(token) = &mut self.state {
+            token.queue = waiting.into();
+        }
+        true
+    }
 }
 
 impl Message for SuzukiKasamiMessage {

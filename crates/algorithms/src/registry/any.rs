@@ -229,6 +229,21 @@ macro_rules! any_mutex {
                 match self { $(Self::$mutex(it) => it.rename(renaming)),+ }
             }
 
+            fn resume(
+                &mut self,
+                start: &Start,
+                pending: &[Stamp],
+                out: &mut Outbox<AnyMessage>,
+            ) -> bool {
+                let mut is_resumed = false;
+                match self {
+                    $(Self::$mutex(it) => any::pass_on(out, AnyMessage::$mutex, |own| {
+                        is_resumed = it.resume(start, pending, own);
+                    }),)+
+                }
+                is_resumed
+            }
+
             fn special_repair(start: &Start) -> SpecialRepair {
                 $(if start.about().name == $mutex::ABOUT.name {
                     return $mutex::special_repair(start);

@@ -9,8 +9,10 @@
 //!    stamp of its pending request.
 //! 3. With a report of every survivor the leader starts the next view: a start of the same
 //!    algorithm among the survivors, in which the process in the critical section, or else the one
-//!    with the oldest request, is the holder. Pending requests are issued again, with clocks that
-//!    keep their order.
+//!    with the oldest request, is the holder. Pending requests keep their order: where the
+//!    algorithm has a queue, the view begins with them in it
+//!    ([`Inspect::resume`](crate::Inspect::resume)); elsewhere they are made again, with clocks in
+//!    their order.
 //!
 //! A view needs the report of every member, and a process that has reported to one leader and
 //! elects another one afterwards takes back its own collection, so a view has one leader, whatever
@@ -167,6 +169,15 @@ impl<M: Mutex> Generic<M> {
         }
     }
 
+    /// The coordinator of its view: of the algorithm, or else the process that started the view;
+    /// none while it is suspended, nor in the first view of an algorithm without one.
+    pub fn coordinator(&self) -> Option<NodeId> {
+        match &self.stage {
+            Stage::Running(running) => running.coordinator.or(running.leader),
+            Stage::Suspended(_) => None,
+        }
+    }
+
     /// Whether the clock travels with this message (`None`: a message of the application). An
     /// election needs none: the view that follows it sets the clocks. Nor does a report with a
     /// reading of that view, as of a process that has restarted.
@@ -302,7 +313,7 @@ impl<M: Mutex> Generic<M> {
         message: RepairMessage<M::Message>,
         out: &mut Outbox<M::Message>,
     ) {
-        if let Some(view) = message.view() {
+        if let Some(view) = message.view(self.changes.view()) {
             return self.on_message_of_view(Early { view, from, sent, message }, out);
         }
         match message {
@@ -529,10 +540,12 @@ impl<M: Mutex> Generic<M> {
         let at = view.pending.iter().position(|&node| node == self.me);
         let count = at.unwrap_or(view.pending.len()) as u64;
         process.raise_time(Time::new(view.changes.view(), count));
+        let pending = view.requests(&members);
         let mut running = Running::new(process, members, &self.plan, &start);
         (running.number, running.leader) = (view.changes.view(), Some(leader));
         self.stage = Stage::Running(Box::new(running));
         out.own(Own::Resume(view.changes.view()));
+        self.run(out, |process, out| process.resume(&start, &pending, out));
         // A ring's token leaves an idle holder at once: the holder's request comes before that.
         let requests_first = view.holder == self.me && !view.in_cs;
         if requests_first {
@@ -551,11 +564,17 @@ impl<M: Mutex> Generic<M> {
         if start.is_in_cs(me) && self.client != Client::InCs {
             self.run(out, |process, out| process.release(out));
         }
-        if matches!(self.client, Client::Requesting(_)) {
+        let (Stage::Running(running), Client::Requesting(_)) = (&self.stage, self.client) else {
+            return;
+        };
+        // Unless the view begins with it in the queue, the request is made again.
+        if running.process.machine().phase() == Phase::Idle {
             self.client = Client::Requesting(Stamp::new(self.time().next(), self.me));
             self.run(out, |process, out| {
                 process.request(out);
             });
+        } else {
+            self.client = Client::Requesting(Stamp::new(self.time(), self.me));
         }
     }
 

@@ -10,8 +10,8 @@ use crate::{ClaimAt, Fields, Message, NodeId, Stamp, Time, Value};
 pub enum RepairMessage<M> {
     /// A message of the algorithm.
     Algorithm {
-        /// The number of the sender's view.
-        view: u32,
+        /// The number of the sender's view; none in the negative control that does not name it.
+        view: Option<u32>,
         /// The message.
         message: M,
     },
@@ -137,6 +137,17 @@ pub struct View {
     pub pending: Vec<NodeId>,
 }
 
+impl View {
+    /// The pending requests with the clocks that they have in the view, the oldest first, and with
+    /// the members' ids within the view.
+    pub(super) fn requests(&self, members: &[NodeId]) -> Vec<Stamp> {
+        let position = |node: &NodeId| members.binary_search(node).ok().map(NodeId::from);
+        let times = (1..).map(|count| Time::new(self.changes.view(), count));
+        let requests = self.pending.iter().filter_map(position).zip(times);
+        requests.map(|(node, time)| Stamp::new(time, node)).collect()
+    }
+}
+
 /// What a message is for.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Purpose {
@@ -178,11 +189,12 @@ impl<M> RepairMessage<M> {
         }
     }
 
-    /// The view that it belongs to; none for a message of a view change.
-    pub(super) fn view(&self) -> Option<u32> {
+    /// The view that it belongs to, `here` if it does not name one; none for a message of a view
+    /// change.
+    pub(super) fn view(&self, here: u32) -> Option<u32> {
         match self {
-            Self::Algorithm { view, .. }
-            | Self::Ring { view, .. }
+            Self::Algorithm { view, .. } => Some(view.unwrap_or(here)),
+            Self::Ring { view, .. }
             | Self::Acknowledge { view, .. }
             | Self::Claim { view, .. }
             | Self::StandIn { view, .. } => Some(*view),
@@ -209,7 +221,7 @@ impl<M: Message> Message for RepairMessage<M> {
         match self {
             Self::Algorithm { view, message } => {
                 let mut fields = message.fields();
-                fields.push(("view", (*view).into()));
+                fields.extend(view.map(|view| ("view", view.into())));
                 fields
             }
             Self::Ring { view, again, message, .. } => {

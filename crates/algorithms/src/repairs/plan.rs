@@ -76,6 +76,11 @@ impl Plan {
         self.start.processes()
     }
 
+    /// The view that an algorithm's message names.
+    pub(super) fn named(&self, view: u32) -> Option<u32> {
+        self.names_views.then_some(view)
+    }
+
     /// Whether an algorithm's message of view `theirs` counts in view `ours`.
     pub(super) fn is_current(&self, ours: u32, theirs: u32) -> bool {
         ours == theirs || !self.names_views

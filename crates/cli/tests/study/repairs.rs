@@ -194,3 +194,30 @@ fn no_label_begins_left_of_a_picture() {
         svg.lines().filter(|line| line.starts_with("<text class=\"mark\"")).collect();
     assert!(marks.len() > 10 && marks.iter().all(|mark| !mark.contains(" x=\"-")), "{marks:#?}");
 }
+
+#[test]
+fn wrong_suspicions_without_a_view_are_counted() {
+    let run = "simulate central --nodes 9 --detector timeout:1ms --latency exp:1ms --entries 50";
+    let output = String::from_utf8(mutua(run).stdout).expect("text");
+    assert!(output.contains("messages     election"), "{output}");
+    assert!(output.contains(" wrong suspicions no election led to a view"), "{output}");
+    assert!(!output.contains("no crash was reported"), "{output}");
+}
+
+#[test]
+fn a_check_names_the_repair_that_there_is() {
+    let check = "check raymond --nodes 3 --contenders 1 --crashes 1 --repair special";
+    let output = text(check);
+    assert!(output.contains("generic repair (raymond has no special repair)"), "{output}");
+    let output = text(&check.replace("raymond", "central"));
+    assert!(output.contains(", special repair with bully"), "{output}");
+}
+
+#[test]
+fn a_crash_during_an_election_is_named() {
+    let output = text("simulate bully --nodes 5 --crashed 1 --crash 4@10ms");
+    assert!(output.contains("crashed: 1, 4 at 10ms\n"), "{output}");
+    let stuck = mutua("simulate chang-roberts --nodes 5 --crash 4@1ms");
+    let stuck = String::from_utf8(stuck.stdout).expect("text");
+    assert!(stuck.contains("0 never learns the coordinator; 4 has crashed"), "{stuck}");
+}

@@ -62,9 +62,10 @@ impl Labels {
         Self { ways, taken: BTreeMap::new(), crossing }
     }
 
-    /// Places horizontal text at the first of these positions where it covers the least.
-    pub(super) fn take(&mut self, places: &[Point], text: &str) -> Point {
-        let places = places.iter().map(|&at| (at, points(at, 0.0, text_width(text), 0.0)));
+    /// Places horizontal text of this width at the first of these positions where it covers the
+    /// least.
+    pub(super) fn take(&mut self, places: &[Point], width: f64) -> Point {
+        let places = places.iter().map(|&at| (at, points(at, 0.0, width, 0.0)));
         let best = self.best(places, |(_, points)| points, None);
         let (_, (at, points)) = best.expect("there is a place for every mark");
         points.into_iter().for_each(|point| self.take_point(point));

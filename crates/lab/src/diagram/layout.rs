@@ -20,6 +20,11 @@ pub(super) fn text_width(text: &str) -> f64 {
     CHARACTER * text.chars().count() as f64
 }
 
+/// The approximate width of the label of a mark, which is bold.
+pub(super) fn mark_width(label: &str) -> f64 {
+    1.15 * text_width(label)
+}
+
 /// A long title, such as a whole command, is written in a smaller size, down to this one; then the
 /// picture is made wider.
 const TITLE_SMALL: f64 = 12.0;
@@ -98,13 +103,16 @@ impl Sheet {
             rows.push((part, layout));
         }
         let right = rows.iter().map(|(_, layout)| layout.right).fold(0.0, f64::max);
-        // The title, the violations and the legend must fit too.
+        // The title, what is below it, the violations and the legend must fit too.
         let title = (title_width(header, TITLE_SMALL) + 40.0).min(WIDEST_TITLE);
         let sentences = scene.violations.iter().map(|violation| text_width(&violation.text()));
         let deadlock = scene.deadlock.iter().map(|one| 1.2 * text_width(&one.sentence));
+        let captions = drawing.caption_lines().into_iter().chain([header.settings.to_string()]);
+        let captions: Vec<_> = captions.map(|line| text_width(&line)).collect();
         let inset = drawing.structure.as_ref().map(|one| Inset::new(header, one).size().0);
         let least = (right + 24.0).max(560.0).max(title).max(inset.unwrap_or(0.0));
-        let width = sentences.chain(deadlock).fold(least, |width, text| width.max(text + 60.0));
+        let texts = sentences.chain(deadlock).chain(captions);
+        let width = texts.fold(least, |width, text| width.max(text + 60.0));
         Self { rows, width, legend: above + 18.0, linear: drawing.linear }
     }
 }
@@ -265,7 +273,7 @@ fn first_gap(scene: &Scene) -> f64 {
     let first = scene.times.first();
     let requests = scene.marks.iter().filter(|mark| mark.kind == MarkKind::Request);
     let widths = requests.filter(|mark| Some(&mark.at) == first);
-    widths.map(|mark| text_width(&mark.label) + 12.0).fold(24.0, f64::max)
+    widths.map(|mark| mark_width(&mark.label) + 12.0).fold(24.0, f64::max)
 }
 
 /// So many messages in flight at once need more room to be distinguished.
@@ -329,7 +337,7 @@ const LATENCY: f64 = 96.0;
 
 /// The greatest widths of a column, for the labels of arrows and of marks.
 const WIDEST: f64 = 136.0;
-const WIDEST_MARK: f64 = 200.0;
+const WIDEST_MARK: f64 = 260.0;
 const WIDEST_CROWD: f64 = 480.0;
 
 /// Labels can cover this share of the area between the first line and the last and still be read
@@ -367,7 +375,7 @@ fn needs(scene: &Scene, gap: f64) -> BTreeMap<u64, f64> {
     };
     let mut written: BTreeMap<u64, f64> = BTreeMap::new();
     for mark in &scene.marks {
-        let wide = text_width(&mark.label) + 12.0;
+        let wide = mark_width(&mark.label) + 12.0;
         match mark.kind {
             // A request's clock stands on its left, beside what is written in the column before.
             MarkKind::Request => {

@@ -10,7 +10,22 @@ use super::{
 use crate::{Header, Unit, svg::escape};
 
 /// A sign and its meaning.
-pub(super) type Entry = (String, String);
+pub(super) struct Entry {
+    pub(super) sign: String,
+    pub(super) words: String,
+    /// The width of the sign.
+    pub(super) wide: f64,
+}
+
+/// The width of most signs, and of a line that shows its pattern.
+const WIDE: f64 = 18.0;
+const WIDE_PATTERN: f64 = 40.0;
+
+impl Entry {
+    fn new(sign: String, words: String) -> Self {
+        Self { sign, words, wide: WIDE }
+    }
+}
 
 const CROSS: &str = "d=\"M4 -9l10 10m0 -10l-10 10\"";
 
@@ -36,8 +51,8 @@ pub(super) fn lines(
 }
 
 /// The width of an entry.
-pub(super) fn entry_width((_, words): &Entry) -> f64 {
-    44.0 + text_width(words)
+pub(super) fn entry_width(entry: &Entry) -> f64 {
+    26.0 + entry.wide + text_width(&entry.words)
 }
 
 fn entries(header: &Header, scene: &Scene, words: &[Words], sheet: &Sheet) -> Vec<Entry> {
@@ -80,6 +95,16 @@ fn entries(header: &Header, scene: &Scene, words: &[Words], sheet: &Sheet) -> Ve
             "no label: same as another from its sender, or no room (hover to read)",
         ),
         (
+            has_short_labels(words, sheet),
+            format!("<text {} x=\"-2\">a b</text>", look("small")),
+            "values of a message without their names (hover to read)",
+        ),
+        (
+            scene.marks.iter().any(|mark| mark.label.contains("suspended")),
+            format!("<text {} x=\"-2\">abc</text>", look("mark")),
+            "step of a repair: suspended, the algorithm stops here; view n, it goes on in view n",
+        ),
+        (
             scene.has_views,
             format!("<text {} x=\"-2\">v.n</text>", look("mark")),
             "clock and fencing token: count n in epoch v, as one number v * 2^40 + n",
@@ -97,8 +122,16 @@ fn entries(header: &Header, scene: &Scene, words: &[Words], sheet: &Sheet) -> Ve
         (timed && sheet.linear, tick("M0 -4h18M3 -8v8m12 -8v8"), "time is to scale"),
     ];
     let more = more.into_iter().filter(|(there, ..)| *there);
-    entries.extend(more.map(|(_, sign, words)| (sign, words.to_owned())));
+    entries.extend(more.map(|(_, sign, words)| Entry::new(sign, words.to_owned())));
     entries
+}
+
+/// Whether a message is labelled with its values only.
+fn has_short_labels(words: &[Words], sheet: &Sheet) -> bool {
+    sheet.rows.iter().zip(words).any(|((scene, _), words)| {
+        let mut labels = scene.arrows.iter().zip(&words.labels);
+        labels.any(|(arrow, label)| label.as_ref().is_some_and(|it| arrow.is_short(&it.text)))
+    })
 }
 
 /// The kinds of messages, each in its colour, and the token.
@@ -108,13 +141,17 @@ fn kinds(scene: &Scene) -> Vec<Entry> {
     let mut entries: Vec<Entry> = kinds
         .map(|(kind, name)| {
             let ink = ink(kind);
+            let (wide, dash) = match ink.dash {
+                "" => (WIDE, "none"),
+                dash => (WIDE_PATTERN, dash),
+            };
             let sign = format!(
-                "<path d=\"M0 -4h12\" fill=\"none\" stroke=\"{0}\" stroke-width=\"1.5\" \
-                 stroke-dasharray=\"{1}\"/><path d=\"M18 -4l-8 -3v6z\" fill=\"{0}\"/>",
+                "<path d=\"M0 -4h{1}\" fill=\"none\" stroke=\"{0}\" stroke-width=\"1.5\" \
+                 stroke-dasharray=\"{dash}\"/><path d=\"M{wide} -4l-8 -3v6z\" fill=\"{0}\"/>",
                 ink.line,
-                if ink.dash.is_empty() { "none" } else { ink.dash }
+                wide - 6.0,
             );
-            (sign, escape(name))
+            Entry { sign, words: escape(name), wide }
         })
         .collect();
     if scene.spans.iter().any(|span| span.kind == SpanKind::Token) {
@@ -123,7 +160,7 @@ fn kinds(scene: &Scene) -> Vec<Entry> {
              r=\"4.5\"/>",
             look("token")
         );
-        entries.push((sign, "token: on its way, and at a process".to_owned()));
+        entries.push(Entry::new(sign, "token: on its way, and at a process".to_owned()));
     }
     entries
 }
@@ -148,5 +185,5 @@ fn states(scene: &Scene) -> Vec<Entry> {
         (has(SpanKind::Stuck), bar("stuck", 3), stuck),
     ];
     let there = all.into_iter().filter(|(there, ..)| *there);
-    there.map(|(_, sign, words)| (sign, words.to_owned())).collect()
+    there.map(|(_, sign, words)| Entry::new(sign, words.to_owned())).collect()
 }

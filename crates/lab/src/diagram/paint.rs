@@ -107,12 +107,14 @@ fn write_legend(out: &mut String, top: f64, lines: &[Vec<legend::Entry>]) {
     let small = look("small");
     for line in lines {
         let mut x = 20.0;
-        for entry @ (sign, words) in line {
+        for entry in line {
+            let legend::Entry { sign, words, wide } = entry;
             put(
                 out,
                 format_args!(
                     "<g transform=\"translate({x:.1} {y:.1})\">{sign}<text {small} \
-                     x=\"24\">{words}</text></g>"
+                     x=\"{}\">{words}</text></g>",
+                    wide + 6.0
                 ),
             );
             x += legend::entry_width(entry);

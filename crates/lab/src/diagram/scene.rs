@@ -51,7 +51,7 @@ impl Violation {
             0 => String::new(),
             again => format!(" (and {again} more)"),
         };
-        format!("{} violated by {}{again}", self.property, self.why)
+        format!("{} violated at {}{again}", self.property, self.why)
     }
 }
 
@@ -77,6 +77,11 @@ impl Arrow {
     /// Whether its beginning is drawn.
     pub(super) fn begins_here(&self) -> bool {
         self.part.0 == 0.0
+    }
+
+    /// Whether a label has its values without their names.
+    pub(super) fn is_short(&self, label: &str) -> bool {
+        matches!(self.labels.as_slice(), [_, values, _] if values == label)
     }
 
     /// Whether its end is drawn.
@@ -226,6 +231,8 @@ struct Builder<'a> {
     open: BTreeMap<(NodeId, u8), usize>,
     tokens: Tokens,
     seen: BTreeSet<NodeId>,
+    /// The processes that have crashed; a report of another one is wrong.
+    crashed: BTreeSet<NodeId>,
 }
 
 impl<'a> Builder<'a> {
@@ -238,6 +245,7 @@ impl<'a> Builder<'a> {
             open: BTreeMap::new(),
             tokens: Tokens::default(),
             seen: BTreeSet::new(),
+            crashed: BTreeSet::new(),
         }
     }
 
@@ -293,8 +301,13 @@ impl<'a> Builder<'a> {
                 self.mark(event, MarkKind::Plain, format!("{} timed out", timer.word()));
             }
             What::Report { of, crashed } => {
-                let change = if *crashed { "crashed" } else { "is up" };
-                self.mark(event, MarkKind::Plain, format!("{} {change}", self.header.name(*of)));
+                let name = self.header.name(*of);
+                let label = match crashed {
+                    false => format!("{name} is up"),
+                    true if self.crashed.contains(of) => format!("{name} crashed"),
+                    true => format!("suspects {name}, which is up"),
+                };
+                self.mark(event, MarkKind::Plain, label);
             }
             What::Elected { coordinator } => {
                 let name = self.header.name(*coordinator);
@@ -324,6 +337,7 @@ impl<'a> Builder<'a> {
         let (who, at) = (event.who, event.at);
         self.end(who, SpanKind::Waiting, at);
         self.end(who, SpanKind::InCs, at);
+        self.crashed.insert(who);
         self.begin(who, SpanKind::Down, at, String::new());
         self.mark(event, MarkKind::Crash, String::new());
     }

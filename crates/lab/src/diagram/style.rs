@@ -14,8 +14,9 @@ pub(super) struct Ink {
 }
 
 /// Colours that people with any kind of colour vision tell apart (after Okabe and Ito, and Tol).
-/// In grey two of them differ in lightness or by their patterns; a test compares them.
-const INKS: [Ink; 7] = [
+/// In grey two of them differ in lightness or by their patterns; a test compares them. A run with a
+/// repair has up to eleven kinds, those of the algorithm and of the election.
+const INKS: [Ink; 14] = [
     Ink { line: "#004488", text: "#003366", dash: "" },
     Ink { line: "#d98200", text: "#8a5200", dash: "" },
     Ink { line: "#aa4499", text: "#7a2e6e", dash: "" },
@@ -23,6 +24,13 @@ const INKS: [Ink; 7] = [
     Ink { line: "#6e4a00", text: "#5a3c00", dash: "9 3" },
     Ink { line: "#0072b2", text: "#1f5f93", dash: "9 3 2 3" },
     Ink { line: "#56b4e9", text: "#1f6fa3", dash: "9 3 2 3" },
+    Ink { line: "#d98200", text: "#8a5200", dash: "9 3 2 3 2 3" },
+    Ink { line: "#aa4499", text: "#7a2e6e", dash: "9 3 2 3 2 3" },
+    Ink { line: "#004488", text: "#003366", dash: "9 3 2 3 2 3" },
+    Ink { line: "#6e4a00", text: "#5a3c00", dash: "18 4" },
+    Ink { line: "#44aa99", text: "#00705a", dash: "18 4" },
+    Ink { line: "#56b4e9", text: "#1f6fa3", dash: "18 3 6 3" },
+    Ink { line: "#0072b2", text: "#1f5f93", dash: "18 3 6 3" },
 ];
 
 /// Messages of the application belong to no kind.

@@ -52,6 +52,9 @@ impl Tokens {
             self.shown.insert(who);
             if has == "true" { self.gets(who, at) } else { self.loses(who, at) }
         }
+        if !self.shown.contains(&who) && is_at(header, event) {
+            self.gets(who, at);
+        }
         match &event.what {
             What::Receive { message, .. } if message.kind == TOKEN => {
                 self.arrived.insert(who, at);
@@ -133,6 +136,25 @@ impl Tokens {
 
 fn span(who: NodeId, from: u64, to: Option<u64>) -> Span {
     Span { who, kind: SpanKind::Token, from, to, label: String::new() }
+}
+
+/// Whether an event shows the token at its process: it is in the critical section, or its first
+/// state has the token under the paper's name.
+fn is_at(header: &Header, event: &Event) -> bool {
+    let state = |name: &str| event.state.get(name);
+    let shows = match event.what {
+        What::Enter { .. } | What::Start { in_cs: true } => true,
+        // LN is part of Suzuki and Kasami's token, and T of Ricart and Agrawala's.
+        What::Start { in_cs: false } => {
+            let me = header.name_for(event.who, event.who);
+            state("LN").is_some()
+                || state("T").is_some()
+                || state("HOLDER") == Some(me.as_ref())
+                || state("HOLDING") == Some("true")
+        }
+        _ => false,
+    };
+    shows && has_a_token(header)
 }
 
 /// Whether the algorithm has a token: every view has a holder, which is the first process to enter

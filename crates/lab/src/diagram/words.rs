@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     bundle::Bundle,
     labels::Labels,
-    layout::{BUNDLE_LABEL, Layout, Point, text_width},
+    layout::{BUNDLE_LABEL, Layout, Point, mark_width, text_width},
     scene::{Mark, MarkKind, Scene, Span},
     ways::{self, Way},
 };
@@ -34,7 +34,8 @@ impl Words {
         let fences: Vec<_> = scene.spans.iter().map(|span| fence(span, scene, layout)).collect();
         for (span, at) in scene.spans.iter().zip(&fences) {
             if let &Some(Point { x, y }) = at {
-                labels.take(&[Point { x: x - text_width(&span.label) / 2.0, y }], &span.label);
+                let width = text_width(&span.label);
+                labels.take(&[Point { x: x - width / 2.0, y }], width);
             }
         }
         for mark in &scene.marks {
@@ -42,7 +43,7 @@ impl Words {
         }
         let marks = scene.marks.iter().map(|mark| match mark.label.as_str() {
             "" => layout.point(mark.who, mark.at),
-            label => labels.take(&places(mark, layout), label),
+            label => labels.take(&places(mark, layout), mark_width(label)),
         });
         let marks = marks.collect();
         let labels = on_arrows(scene, &ways, labels, layout);
@@ -103,19 +104,27 @@ fn bundles(scene: &Scene, layout: &Layout) -> Vec<(Point, Bundle)> {
 /// No label begins left of this.
 const MARGIN: f64 = 4.0;
 
+/// The room right of the processes' lines.
+const AFTER_LINES: f64 = 20.0;
+
 /// The possible beginnings of a mark's label, the best first.
 fn places(mark: &Mark, layout: &Layout) -> Vec<Point> {
     let Point { x, y } = layout.point(mark.who, mark.at);
-    let (left, right) = (x - 6.0 - text_width(&mark.label), x + 4.0);
-    let (above, below) = (y - 9.0, y + 18.0);
+    let width = mark_width(&mark.label);
+    let (left, right) = (x - 6.0 - width, x + 4.0);
+    let (above, below) = (y - 9.0, y + 19.0);
     match mark.kind {
         // The messages of a request leave to the right, so its clock stands on the left.
         MarkKind::Request => vec![Point { x: left, y: above }],
         MarkKind::Plain | MarkKind::Crash => {
             let places = [(right, above), (right, below), (left, above), (left, below)];
-            let is_in_the_picture = |&(x, _): &(f64, f64)| x >= MARGIN;
-            let places = places.into_iter().filter(is_in_the_picture);
-            places.map(|(x, y)| Point { x, y }).collect()
+            let is_in_the_picture =
+                |&(x, _): &(f64, f64)| x >= MARGIN && x + width <= layout.right + AFTER_LINES;
+            let mut seen: Vec<_> = places.into_iter().filter(is_in_the_picture).collect();
+            if seen.is_empty() {
+                seen = places.into_iter().filter(|&(x, _)| x >= MARGIN).collect();
+            }
+            seen.into_iter().map(|(x, y)| Point { x, y }).collect()
         }
     }
 }

@@ -248,7 +248,9 @@ pub(super) const EXPECTATIONS: &[Form<Read>] = &[
     },
     Form {
         syntax: "expect coordinator A",
-        meaning: "all processes that are up take A for the coordinator",
+        meaning: "all processes that are up take A for the coordinator: the one that they elected, \
+                  that of a central algorithm, or, with a repair, the process that started their \
+                  view",
         example: "expect coordinator P3",
         read: |words, names| match words {
             ["coordinator", who] => Some(names.process(who).map(Expectation::Coordinator)),

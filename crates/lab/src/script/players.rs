@@ -176,6 +176,12 @@ impl<M: Mutex> Player for Cluster<M> {
         self.header()
     }
 
+    fn coordinator(&self, who: NodeId) -> Option<NodeId> {
+        let start = self.start_of_all();
+        let has_one = self.is_up(who) && start.settings().get("coordinator").is_some();
+        has_one.then(|| start.coordinator())
+    }
+
     fn events(&self) -> &[Event] {
         self.events()
     }
@@ -374,9 +380,8 @@ impl<M: Mutex> Player for RepairCluster<M> {
         self.is_deadlocked()
     }
 
-    /// The process that started the view.
     fn coordinator(&self, who: NodeId) -> Option<NodeId> {
-        self.process(who)?.view()?.1
+        self.process(who)?.coordinator()
     }
 
     fn unreported_to(&self, who: NodeId) -> Vec<NodeId> {

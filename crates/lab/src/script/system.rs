@@ -297,7 +297,8 @@ pub(super) const HEAD: &[Form<Read>] = &[
     },
     Form {
         syntax: "coordinator A",
-        meaning: "the coordinator; by default the first process",
+        meaning: "the coordinator of a central algorithm with coordinator=member; by default the \
+                  first process",
         example: "coordinator P3",
         read: |system, words| match words {
             ["coordinator", who] => {

@@ -73,17 +73,59 @@ fn every_example_has_a_self_contained_picture() {
 #[test]
 fn violations_crashes_and_losses_are_marked() {
     let unsafe_ = picture("bakery-naive/both-read-zero");
-    assert!(unsafe_.contains("mutual-exclusion violated by 0: 1 is in the critical section too"));
+    assert!(unsafe_.contains("mutual-exclusion violated at 0: 1 is in the critical section too"));
     // Both bars, and the sign in the legend.
     assert_eq!(count(&unsafe_, "class=\"clash\""), 3);
     assert!(unsafe_.contains("class=\"violated\" fill=\"#c0392b\""));
     let unordered = picture("central/not-in-order");
-    assert!(unordered.contains("ordering violated by P2"));
+    assert!(unordered.contains("ordering violated at P2"));
     let crashed = picture("bully/two-crashes");
     assert_eq!(count(&crashed, "class=\"gone\""), 2);
     assert_eq!(count(&crashed, "<path class=\"message lost\""), 7);
     let lazy = picture("le-lann/not-in-order");
     assert_eq!(count(&lazy, "<polygon class=\"head lazy\""), 1);
+}
+
+#[test]
+fn a_wrong_suspicion_is_not_drawn_as_a_crash() {
+    let wrong = picture("suzuki-kasami/partition-bully");
+    assert!(wrong.contains("suspects P2, which is up"));
+    let marks = wrong.lines().filter(|line| line.contains("<text class=\"mark\""));
+    assert!(!marks.into_iter().any(|mark| mark.contains("crashed")), "no process crashes");
+    let right = picture("suzuki-kasami/token-lost");
+    assert!(right.contains("P0 crashed, suspended"));
+    assert!(!right.contains("suspects"));
+}
+
+#[test]
+fn a_token_is_shown_where_it_is_before_it_is_lost() {
+    for (name, spans) in [
+        // At P0, which crashes with it; then at P2, which gets the new one, and at P3.
+        ("suzuki-kasami/token-lost", 3),
+        // At P3 until it is suspended and in the view; at P2, which passes it on; and at P0.
+        ("raymond/hung-again", 4),
+        // At P0 until it is suspended, and in the view of its side; and at P3.
+        ("suzuki-kasami/partition-bully", 3),
+    ] {
+        let played = played(name);
+        // In one row, so that no line is cut in two.
+        let drawing = Drawing { width: 100_000.0, ..Drawing::default() };
+        let svg = diagram::draw(&played.header, &played.events, &drawing);
+        let lines = count(&svg, "<rect class=\"token\"");
+        // One of them is the sign in the legend.
+        assert_eq!(lines - 1, spans, "{name}");
+    }
+}
+
+#[test]
+fn captions_fit_the_picture() {
+    let played = played("le-lann/short-timeout");
+    let caption = "word ".repeat(40);
+    let drawing = Drawing { caption: caption.trim().to_owned(), ..Drawing::default() };
+    let svg = diagram::draw(&played.header, &played.events, &drawing);
+    let width = svg.split("viewBox=\"0 0 ").nth(1).and_then(|rest| rest.split(' ').next());
+    let width: f64 = width.and_then(|width| width.parse().ok()).expect("a width");
+    assert!(width > 109.0 * 6.0, "{width}: a line has up to 109 letters");
 }
 
 fn message(id: u64, kind: &str) -> Message {

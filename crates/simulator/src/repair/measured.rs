@@ -54,6 +54,8 @@ impl Repaired {
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) causes: Causes,
+    /// Reports of a crash of a process that was up.
+    pub(super) wrong_reports: u64,
     last_entry_at: Option<u64>,
     /// The processes that have suspended the algorithm, and since when.
     suspended: BTreeMap<NodeId, u64>,
@@ -76,6 +78,7 @@ impl Measured {
     pub(super) fn new(causes: Causes, gap_at: Option<u64>) -> Self {
         Self {
             causes,
+            wrong_reports: 0,
             last_entry_at: None,
             suspended: BTreeMap::new(),
             entries_before: None,

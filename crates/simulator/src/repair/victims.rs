@@ -9,7 +9,7 @@ use mutua_algorithms::{
 /// The process that a crash hits, by its part.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Victim {
-    /// The coordinator: the first one, or the leader that started the last view.
+    /// The coordinator: the first one, or that of the last view.
     Coordinator,
     /// The first process that is in the critical section from then on.
     Holder,
@@ -66,8 +66,8 @@ impl Victim {
         let with = |phase: Phase| up.iter().find(|process| process.phase() == phase);
         match self {
             Self::Coordinator => {
-                let last = up.iter().filter_map(|process| process.view()).max()?;
-                let coordinator = last.1.unwrap_or(start.coordinator());
+                let last = up.iter().max_by_key(|process| process.view().map(|view| view.0))?;
+                let coordinator = last.coordinator()?;
                 up.iter().map(|process| process.id()).find(|&id| id == coordinator)
             }
             Self::Holder => with(Phase::InCs).map(|process| process.id()),

@@ -16,6 +16,8 @@ pub(super) struct Running<M: Mutex> {
     pub(super) number: u32,
     /// The process that started the view; none in the first one.
     pub(super) leader: Option<NodeId>,
+    /// The coordinator, if the algorithm has one.
+    pub(super) coordinator: Option<NodeId>,
     /// What the special repair knows.
     pub(super) local: Local<M>,
 }
@@ -29,7 +31,10 @@ impl<M: Mutex> Running<M> {
         start: &Start,
     ) -> Self {
         let local = Local::new(plan.special::<M>(), &members, start);
-        Self { process, members, number: 0, leader: None, local }
+        let has_coordinator = start.settings().get("coordinator").is_some();
+        let coordinator = members.get(start.coordinator().index()).filter(|_| has_coordinator);
+        let coordinator = coordinator.copied();
+        Self { process, members, number: 0, leader: None, coordinator, local }
     }
 
     /// The id of a process within the view.
@@ -107,7 +112,8 @@ impl<M: Mutex> Generic<M> {
         let time = process.time();
         let changes = &self.changes;
         let all_up = changes.view() == *number && !matches!(local, Local::Ring(_));
-        let route = Route { me: self.me, of, view: *number, changes, members };
+        let named = self.plan.named(*number);
+        let route = Route { me: self.me, of, view: *number, named, changes, members };
         let Outbox { buffer, algorithm } = out;
         algorithm.drain(|effect| match effect {
             Effect::Send { to, message, lazy } => {
@@ -117,11 +123,11 @@ impl<M: Mutex> Generic<M> {
                 }
             }
             Effect::Multicast { to, message } if all_up => {
-                let message = RepairMessage::Algorithm { view: *number, message };
+                let message = RepairMessage::Algorithm { view: named, message };
                 buffer.multicast(to.iter().map(|to| members[to.index()]), message);
             }
             Effect::Multicast { to, message } => {
-                let plain = RepairMessage::Algorithm { view: *number, message: message.clone() };
+                let plain = RepairMessage::Algorithm { view: named, message: message.clone() };
                 let mut up = Vec::new();
                 for &to in to {
                     match local.route(&route, members[to.index()], message.clone()) {
@@ -152,6 +158,8 @@ pub(super) struct Route<'a> {
     /// The process whose message it is: `me`, or one whose part is taken over here.
     pub(super) of: NodeId,
     pub(super) view: u32,
+    /// The view as the algorithm's messages name it.
+    pub(super) named: Option<u32>,
     pub(super) changes: &'a crate::repairs::Changes,
     pub(super) members: &'a [NodeId],
 }

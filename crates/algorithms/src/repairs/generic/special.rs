@@ -101,11 +101,11 @@ impl<M: Mutex> Local<M> {
         to: NodeId,
         message: M::Message,
     ) -> Option<(NodeId, RepairMessage<M::Message>)> {
-        let &Route { me, of, view, changes, members } = route;
+        let &Route { me, of, view, named, changes, members } = route;
         let is_up = changes.is_up(to);
         match self {
             Self::NewView | Self::TakeOut => {
-                is_up.then_some((to, RepairMessage::Algorithm { view, message }))
+                is_up.then_some((to, RepairMessage::Algorithm { view: named, message }))
             }
             Self::Ring(ring) => {
                 let hop = ring.received.next(ring.order.len());
@@ -121,7 +121,7 @@ impl<M: Mutex> Local<M> {
                     return None;
                 }
                 Some(if is_up && of == me {
-                    (at, RepairMessage::Algorithm { view, message })
+                    (at, RepairMessage::Algorithm { view: named, message })
                 } else {
                     (at, RepairMessage::StandIn { view, from: of, to, message })
                 })

@@ -1,26 +1,30 @@
 use super::*;
 use crate::{
     FencingToken, Setup,
-    mutexes::{LeLann, NaimiTrehel},
+    mutexes::{Central, Lamport, LeLann, NaimiTrehel, NeilsenMizuno, RicartAgrawala, SuzukiKasami},
     repairs::ElectionName,
     self_stabilizing::Dijkstra,
 };
 
 type Sent<M> = (NodeId, NodeId, Time, RepairMessage<<M as Mutex>::Message>);
-type Three = ThreeOf<NaimiTrehel>;
+type Three = SomeOf<NaimiTrehel>;
 
-/// Three processes, process 0 with the token; their messages wait in `sent`.
-struct ThreeOf<M: Mutex> {
+/// Processes, by default three, process 0 with the token; their messages wait in `sent`.
+struct SomeOf<M: Mutex> {
     processes: Vec<Generic<M>>,
     sent: Vec<Sent<M>>,
     tokens: Vec<FencingToken>,
 }
 
-impl<M: Mutex> ThreeOf<M> {
+impl<M: Mutex> SomeOf<M> {
     fn new() -> Self {
-        let plan = Plan::new::<M>(&Setup::new(3), ElectionName::ChangRoberts);
+        Self::of(&Setup::new(3))
+    }
+
+    fn of(setup: &Setup) -> Self {
+        let plan = Plan::new::<M>(setup, ElectionName::ChangRoberts);
         let plan = Shared::new(plan.expect("a plan"));
-        let processes = (0..3).map(|me| Generic::new(NodeId(me), &plan)).collect();
+        let processes = (0..setup.nodes).map(|me| Generic::new(NodeId(me), &plan)).collect();
         Self { processes, sent: Vec::new(), tokens: Vec::new() }
     }
 
@@ -131,7 +135,7 @@ fn a_message_of_the_next_view_waits_until_that_begins() {
 /// An idle token leaves a ring's process at once; but not that of the oldest request, whose client
 /// would wait for a whole round then.
 fn oldest_enters_first_on_a_ring<M: Mutex>() {
-    let mut three = ThreeOf::<M>::new();
+    let mut three = SomeOf::<M>::new();
     // Process 2 requests before process 1, and process 0 crashes with the token.
     three.call(2, |process, out| process.request(out));
     three.call(1, |process, out| process.observe(NodeId(2), Time::new(0, 5), out));
@@ -153,4 +157,49 @@ fn oldest_enters_first_on_a_ring<M: Mutex>() {
 fn on_a_ring_the_oldest_request_enters_first_in_the_next_view() {
     oldest_enters_first_on_a_ring::<LeLann>();
     oldest_enters_first_on_a_ring::<Dijkstra>();
+}
+
+/// Processes 4, 2, 3 and 1 request in this order; then process 0 crashes in the critical section.
+/// The survivors enter in the order of their requests, whichever link is slow.
+fn old_order_is_kept<M: Mutex>(setup: Setup) {
+    for newest_first in [false, true] {
+        let mut five = SomeOf::<M>::of(&Setup { in_cs: true, ..setup.clone() });
+        for (at, me) in (1..).zip([4, 2, 3, 1]) {
+            five.call(me, |process, out| process.observe(NodeId(0), Time::new(0, 10 * at), out));
+            five.call(me, |process, out| process.request(out));
+        }
+        five.sent.clear();
+        for me in 1..5 {
+            five.call(me, |process, out| process.crashed(NodeId(0), out));
+        }
+        let mut entries = Vec::new();
+        while !five.sent.is_empty() {
+            // Links keep the order of their messages.
+            let last = if newest_first { five.sent.len() - 1 } else { 0 };
+            let (from, to, ..) = five.sent[last];
+            let is_on_link = |sent: &Sent<M>| (sent.0, sent.1) == (from, to);
+            let first = five.sent.iter().position(is_on_link).unwrap_or(last);
+            let (_, _, time, message) = five.sent.remove(first);
+            if to != NodeId(0) {
+                five.call(to.0, |process, out| process.receive(from, time, message, out));
+            }
+            for me in 1..5 {
+                if five.processes[me as usize].phase() == Phase::InCs {
+                    entries.push(me);
+                    five.call(me, |process, out| process.release(out));
+                }
+            }
+        }
+        assert_eq!(entries, [4, 2, 3, 1], "{}, newest first: {newest_first}", M::ABOUT.name);
+    }
+}
+
+#[test]
+fn pending_requests_are_granted_in_their_old_order() {
+    old_order_is_kept::<Central>(Setup::new(5).with("coordinator", "member"));
+    old_order_is_kept::<SuzukiKasami>(Setup::new(5));
+    old_order_is_kept::<NaimiTrehel>(Setup::new(5));
+    old_order_is_kept::<NeilsenMizuno>(Setup::new(5));
+    old_order_is_kept::<Lamport>(Setup::new(5));
+    old_order_is_kept::<RicartAgrawala>(Setup::new(5));
 }

@@ -54,9 +54,10 @@ fn repaired() -> String {
          is repaired, beyond that\naround the same moment without the crash: the crash is \
          reported after {} mean latencies, and the\nalgorithm's own repair is used where it \
          suffices, else an election (bully) and a view change.\nProcesses and times of crashes \
-         are drawn, unless --crash gives them. The other figures are without\ncrashes. Le Lann's \
-         own repair acknowledges each pass of the token, as many messages again as the\n\
-         algorithm's; no figure counts them.\n\n",
+         are drawn, unless --crash gives them. A crashed process requests no\nmore: of N that \
+         request alike, 1/N of the time between two entries is lost in any case. The other\n\
+         figures are without crashes. Le Lann's own repair acknowledges each pass of the token, as \
+         many\nmessages again as the algorithm's; no figure counts them.\n\n",
         number(DETECTION)
     )
 }

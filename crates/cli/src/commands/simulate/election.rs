@@ -167,6 +167,19 @@ fn json(reports: &[ElectionReport], theory: Option<Expected>) -> Json {
     }
 }
 
+/// The processes that are down from the start, and the crashes during the run.
+fn crashes(plan: &ElectionPlan, list: &impl Fn(&[NodeId]) -> String) -> String {
+    let at = |time: u64| durations::show(time as f64);
+    let during = plan.network.outages.iter().map(|outage| match outage.until {
+        None => format!("{} at {}", outage.node, at(outage.from)),
+        Some(until) => format!("{} from {} to {}", outage.node, at(outage.from), at(until)),
+    });
+    let crashed = Some(&plan.setup.crashed).filter(|nodes| !nodes.is_empty());
+    let from_the_start = crashed.map(|nodes| list(nodes));
+    let all: Vec<_> = from_the_start.into_iter().chain(during).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+}
+
 fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport], theory: Option<&Expected>) {
     let list = |nodes: &[NodeId]| {
         let names: Vec<_> = nodes.iter().take(12).map(NodeId::to_string).collect();
@@ -178,7 +191,7 @@ fn show(about: &About, plan: &ElectionPlan, reports: &[ElectionReport], theory: 
         about.title,
         counted(plan.setup.nodes.into(), "process"),
         list(&plan.starters),
-        list(&plan.setup.crashed)
+        crashes(plan, &list)
     );
     let (messages, turnaround) = intervals(reports);
     let mean = |interval: Option<Interval>| match interval {

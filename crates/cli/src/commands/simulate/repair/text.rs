@@ -99,6 +99,10 @@ fn repairs_of(plan: &RepairPlan, report: &RepairReport) -> Vec<String> {
         line(repaired, is_last)
     }));
     match all.len() {
+        0 if report.wrong_reports > 0 => lines.push(format!(
+            "repairs      none: after {} no election led to a view",
+            counted(report.wrong_reports, "wrong suspicion")
+        )),
         0 if report.crashes > 0 => {
             lines.push("repairs      none: the run ended before a crash was repaired".to_owned());
         }
@@ -138,9 +142,9 @@ fn line(repaired: &Repaired, is_last_view: bool) -> String {
         }
         None => "no entry before a later view".to_owned(),
     };
-    let stopped = repaired
-        .stopped_for()
-        .map_or(String::new(), |time| format!(" (no entry for {})", durations::show(time as f64)));
+    let stopped = repaired.stopped_for().map_or(String::new(), |time| {
+        format!(" (none for {} before it)", durations::show(time as f64))
+    });
     let causes: Vec<_> = repaired.causes.iter().map(cause).collect();
     let counted = if repaired.causes.len() > 1 { ", times since the first" } else { "" };
     let (first, last) = (since(repaired.suspended_at), since(repaired.resumed_at));
