@@ -127,6 +127,14 @@ pub struct NodeFigures {
     pub round_trips: Vec<(String, Duration)>,
 }
 
+/// What grants to clients wait for, if a member of the view is not connected: each is recorded at
+/// all voters of the view.
+fn awaited_member(members: &[MemberStatus]) -> Option<String> {
+    let missing = members.iter().find(|one| one.in_view && !one.up)?;
+    let name = &missing.name;
+    Some(format!("{name} is not connected: until it is, or a view without it begins, grants wait"))
+}
+
 impl Driver {
     /// The figures of the node since its start.
     pub(crate) fn figures(self: &Arc<Self>) -> NodeFigures {
@@ -180,13 +188,7 @@ impl Driver {
         let members: Vec<_> = members.chain(after.into_iter().map(of_link)).collect();
         let node = self.name(me);
         let consensus = self.consensus.get();
-        let missing = members.iter().find(|one| one.in_view && !one.up && view.is_some());
-        let missing = missing.map(|one| {
-            let name = &one.name;
-            format!(
-                "{name} is not connected: until it is, or a view without it begins, grants wait"
-            )
-        });
+        let missing = if view.is_some() { awaited_member(&members) } else { None };
         NodeStatus {
             cluster,
             node,

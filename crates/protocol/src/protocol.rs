@@ -6,6 +6,7 @@ mod decided;
 mod decider;
 mod figures;
 mod fixed_list;
+mod holds;
 mod idle_cleanup;
 mod locks;
 mod membership;

@@ -347,7 +347,7 @@ impl Protocol {
 
 /// The layer's effects.
 impl Protocol {
-    fn take_view_effects(&mut self, now: Moment) {
+    pub(super) fn take_view_effects(&mut self, now: Moment) {
         loop {
             let Some(layered) = &mut self.layered else { return };
             let effects = layered.layer.take_effects();
@@ -448,46 +448,6 @@ impl Protocol {
         }
     }
 
-    /// The view lease has lapsed: holders are notified, and hold until this moment at the latest.
-    /// A client outside the process holds until its TTL ends, and renews at another member.
-    fn lose_holds(&mut self, now: Moment, until: Moment) {
-        for lock in self.table.ids() {
-            if let Some(holder) = &mut self.table.entry(lock).holder
-                && holder.ends == Moment::NEVER
-                && holder.client().is_none()
-            {
-                holder.ends = until;
-                self.effects.push(Effect::Lost { ticket: holder.ticket });
-            }
-        }
-        self.set_timer(until.max(now), Timer::HoldsEnd);
-    }
-
-    pub(super) fn on_holds_end(&mut self, now: Moment) {
-        self.end_holds(now);
-        self.take_view_effects(now);
-    }
-
-    /// Releases the locks whose holds have ended by themselves.
-    pub(super) fn end_holds(&mut self, now: Moment) {
-        let mut held = false;
-        for lock in self.table.ids() {
-            let Some(entry) = self.table.get(lock) else { continue };
-            let Some(holder) = &entry.holder else { continue };
-            if holder.ends <= now {
-                self.release(now, lock, holder.ticket);
-            } else {
-                // The hold of a client in another process is recorded, and not renewed here.
-                held |= holder.client().is_none();
-            }
-        }
-        if let Some(layered) = self.layered.as_mut().filter(|_| !held)
-            && layered.layer.view().is_none()
-        {
-            layered.layer.stopped(now);
-        }
-    }
-
     /// Reports what this node holds and waits for, if its layer wants it.
     pub(super) fn report_if_due(&mut self, now: Moment) {
         if self.held_back || !self.layered.as_ref().is_some_and(|layered| layered.report_due) {
@@ -559,22 +519,6 @@ impl Protocol {
             view.good_until = layered.layer.grants_until(now);
         }
         self.begin(now, view);
-    }
-
-    /// A hold that the plan does not name is over: it was taken over while this node was cut off.
-    fn end_holds_except(&mut self, plan: &Plan, me: Instance) {
-        for lock in self.table.ids() {
-            let entry = self.table.entry(lock);
-            let Some(holder) = &entry.holder else { continue };
-            let planned = plan.held.get(&*entry.name);
-            if planned.is_some_and(|one| one.member == me && one.token == holder.fence) {
-                continue;
-            }
-            let holder = entry.holder.take().expect("just seen");
-            if holder.ends == Moment::NEVER {
-                self.effects.push(Effect::Lost { ticket: holder.ticket });
-            }
-        }
     }
 }
 

@@ -101,8 +101,8 @@ fn waiters_keep_their_order_when_the_holders_node_crashes() {
     }
 }
 
-/// A guard of a node that stops in order is lost when a view without the node is decided. The others
-/// wait until it is dropped, and not until its lease has ended.
+/// A guard of a node that stops in order is lost when a view without the node is decided. The
+/// others wait until it is dropped, and not until its lease has ended.
 #[test]
 fn the_others_go_on_when_a_node_that_stops_has_released_its_last_guard() {
     let mut world = world("naimi-trehel", 3);
