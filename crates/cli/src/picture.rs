@@ -212,10 +212,15 @@ pub(crate) fn write(
     let content = match Format::of(file)? {
         Format::Svg => diagram::draw(header, events, drawing).into_bytes(),
         Format::Html => diagram::html(header, events, drawing).into_bytes(),
-        Format::Png => raster::png(&diagram::draw(header, events, drawing))?,
-        Format::Pdf => pdf::pdf(&raster::tree(&diagram::draw(header, events, drawing))?),
+        Format::Png => raster::png(&printed(&diagram::draw(header, events, drawing)))?,
+        Format::Pdf => pdf::pdf(&raster::tree(&printed(&diagram::draw(header, events, drawing)))?),
     };
     output::write(file, &content)
+}
+
+/// A diagram for a format in which nothing appears below the pointer.
+fn printed(svg: &str) -> String {
+    svg.replace(diagram::HOVER, "")
 }
 
 /// Draws an SVG picture to a file: as it is, as PNG or as PDF.

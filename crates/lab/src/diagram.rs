@@ -32,6 +32,9 @@ use mutua_algorithms::NodeId;
 use self::{layout::Sheet, scene::Scene, words::Words};
 use crate::{Event, Header};
 
+/// What a legend adds to a sign whose text appears below the pointer: as printed nothing does.
+pub const HOVER: &str = " (hover to read)";
+
 /// A longer trace is drawn up to here, since the picture would be too large to read.
 const MOST_EVENTS: usize = 3_000;
 

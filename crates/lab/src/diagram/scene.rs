@@ -49,7 +49,7 @@ impl Violation {
     pub(super) fn text(&self) -> String {
         let again = match self.again {
             0 => String::new(),
-            again => format!(" (and {again} more)"),
+            again => format!(" (and {again} more in this picture)"),
         };
         format!("{} violated at {}{again}", self.property, self.why)
     }

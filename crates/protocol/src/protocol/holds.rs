@@ -1,5 +1,5 @@
-//! Holds that end with the view lease, or with a view: where consensus decides views, a guard is good
-//! for as long as its node is in the view.
+//! Holds that end with the view lease, or with a view: where consensus decides views, a guard is
+//! good for as long as its node is in the view.
 
 use super::{Protocol, Timer};
 use crate::{

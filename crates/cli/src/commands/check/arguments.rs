@@ -242,6 +242,11 @@ impl Arguments {
                 false => format!("{text} contenders, but {nodes} processes: give at most {nodes}"),
             }));
         }
+        if self.restarts > 0 && self.crashes == 0 && self.crashed.is_empty() {
+            return Err(usage(
+                "--restarts needs --crashes K: no process crashes, so none restarts",
+            ));
+        }
         let none = system.contenders.as_ref().is_some_and(Vec::is_empty) || self.entries == 0;
         if none && self.restarts == 0 {
             return Err(usage("no process contends: give at least one contender and one entry"));

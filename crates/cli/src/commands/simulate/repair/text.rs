@@ -103,6 +103,9 @@ fn repairs_of(plan: &RepairPlan, report: &RepairReport) -> Vec<String> {
             "repairs      none: after {} no election led to a view",
             counted(report.wrong_reports, "wrong suspicion")
         )),
+        0 if report.crashes >= u64::from(plan.plan.setup.nodes) => {
+            lines.push("repairs      none: no process survived".to_owned());
+        }
         0 if report.crashes > 0 => {
             lines.push("repairs      none: the run ended before a crash was repaired".to_owned());
         }
