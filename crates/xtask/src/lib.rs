@@ -6,6 +6,7 @@
 pub mod campaign;
 pub mod docs;
 pub mod site;
+pub mod test;
 
 use std::path::{Path, PathBuf};
 

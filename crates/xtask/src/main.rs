@@ -12,12 +12,13 @@ use xtask::{
     site::Build,
 };
 
-const USAGE: &str = "usage: cargo xtask generate|docs|screenshots|site [--quick] [DIRECTORY]
+const USAGE: &str = "usage: cargo xtask generate|docs|test|screenshots|site [--quick] [DIRECTORY]
        cargo xtask campaign [--algorithm NAME] [--faults N] [--from SEED] [--jobs N]
                             [--churn] [--real] [--sum]
 
   generate  Regenerate the gRPC code from the .proto files
   docs      Regenerate the tables of the documents from what `mutua` prints
+  test      Run all tests, two programs of tests at a time
   site      Build the lab as a static site, by default in target/site; --quick leaves out the
             optimization of its module
   screenshots
@@ -38,6 +39,7 @@ fn main() -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Some("docs") => write_docs(),
+        Some("test") => xtask::test::run(),
         Some("site") => write_site(),
         Some("screenshots") => write_screenshots(),
         Some("campaign") => match Options::parse(std::env::args().skip(2)) {
