@@ -16,7 +16,7 @@ mod start;
 pub(crate) use endpoint::{Endpoint, socket_of};
 pub(crate) use node::{main, raise_open_files};
 pub(crate) use process::Listener;
-pub(crate) use selection::{SYSTEM_CONFIG, Selection, Target, config_file};
+pub(crate) use selection::{SYSTEM_CONFIG, Selection, Target, config_file, required_cluster};
 use start::connect_or_start;
 
 /// The first argument of a process that is a node started in the background.

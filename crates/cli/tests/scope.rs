@@ -16,7 +16,7 @@ use std::{
 };
 
 use host::{Host, ended};
-use scene::Scene;
+use scene::{Scene, wait_for};
 use serde_json::Value;
 
 const SYSTEM: &str = "/etc/mutua/mutua.toml";
@@ -25,20 +25,34 @@ const NOBODY: u32 = 65534;
 const SOCKET: &str = "/tmp/data/locks.sock";
 const ENDPOINT: &str = "unix:/tmp/data/locks.sock";
 
-/// The configuration of a cluster with one member.
-fn config(cluster: &str, data: &str) -> String {
+/// The configuration of a node that lists no other member.
+fn single(cluster: &str, data: &str) -> String {
     format!(
         "cluster = \"{cluster}\"\nnode = \"a\"\ndata = \"{data}\"\n\
          [[members]]\nname = \"a\"\naddress = \"127.0.0.1:7001\"\n"
     )
 }
 
+/// The configuration of a cluster with one member.
+fn config(cluster: &str, data: &str) -> String {
+    format!("clustered = true\n{}", single(cluster, data))
+}
+
 /// A host with a node of the cluster `shop` by the system configuration.
 fn host_of_a_cluster() -> Host {
+    host_with(&["node", "--quiet", "--config", SYSTEM])
+}
+
+/// The same with a node that is started by this command.
+fn host_with(node: &[&str]) -> Host {
     let mut host = Host::new();
     host.write(SYSTEM, &config("shop", "/tmp/data"));
-    let node = host.command(&["node", "--quiet", "--config", SYSTEM]);
+    let (code, _, err) = ended(&mut host.command(&["cluster", "init", "--config", SYSTEM]));
+    assert_eq!(code, Some(0), "{err}");
+    let node = host.command(node);
     host.run_node(node, SOCKET);
+    let status = ["status", "--endpoint", ENDPOINT];
+    wait_for("locks to be granted", || ended(&mut host.command(&status)).0 == Some(0));
     host
 }
 
@@ -294,10 +308,7 @@ fn a_lock_is_not_taken_up_again_in_another_cluster() {
 
 #[test]
 fn all_commands_read_the_same_configuration() {
-    let mut host = Host::new();
-    host.write(SYSTEM, &config("shop", "/tmp/data"));
-    let node = host.command(&["node", "--quiet"]);
-    host.run_node(node, SOCKET);
+    let host = host_with(&["node", "--quiet"]);
     let (code, out, err) = ended(&mut host.command(&["status"]));
     assert_eq!(code, Some(0), "{err}");
     assert!(out.starts_with("node a of cluster shop,"), "{out}");
@@ -310,4 +321,34 @@ fn all_commands_read_the_same_configuration() {
     let (code, _, err) = ended(&mut host.command_as(NOBODY, &["lock", "x", "--", "true"]));
     assert_eq!(code, Some(78), "{err}");
     assert!(err.contains(SYSTEM), "{err}");
+}
+
+/// With such a file on each of two hosts, each host would have locks of its own.
+#[test]
+fn a_node_that_lists_no_other_member_is_in_no_cluster() {
+    let mut host = Host::new();
+    host.write(SYSTEM, &single("shop", "/tmp/data"));
+    let node = host.command(&["node", "--quiet", "--config", SYSTEM]);
+    host.run_node(node, SOCKET);
+    let lock = |options: &[&str], variable: &str| {
+        let ask = ["x", "--", "sh", "-c", "echo $LOCK_SCOPE $LOCK_CLUSTER"];
+        let all = [&["lock", "-n"], options, &ask].concat();
+        ended(host.command(&all).env("MUTUA_CLUSTER", variable))
+    };
+    let refused: [(&[&str], &str); 4] = [
+        (&["--cluster", "shop"], ""),
+        (&["--cluster", "shop", "--config", SYSTEM], ""),
+        (&["--cluster", "shop", "--endpoint", ENDPOINT], ""),
+        (&[], "shop"),
+    ];
+    for (options, variable) in refused {
+        let (code, out, err) = lock(options, variable);
+        assert_eq!((code, &*out), (Some(78), ""), "{options:?}: {err}");
+        assert!(err.contains("lists no other member"), "{options:?}: {err}");
+    }
+    let (code, out, err) = lock(&[], "");
+    assert_eq!((code, &*out), (Some(0), "node\n"), "{err}");
+    let (code, _, err) = ended(host.command(&["status"]).env("MUTUA_CLUSTER", "shop"));
+    assert_eq!(code, Some(78), "{err}");
+    assert!(err.contains("a single node, in no cluster"), "{err}");
 }

@@ -11,6 +11,9 @@ pub enum Scope {
     Local,
     /// The clients of all members of the cluster of this name.
     Cluster(String),
+    /// The clients of one node that is configured and in no cluster: its configuration lists no
+    /// other member, and it has joined none. The name is that of the cluster that it would be in.
+    Node(String),
     /// The clients of an etcd.
     Etcd,
     /// The node is of a version that does not report it.
@@ -23,6 +26,7 @@ impl Scope {
         match scope {
             v1::Scope::Local => Self::Local,
             v1::Scope::Cluster => Self::Cluster(cluster),
+            v1::Scope::Node => Self::Node(cluster),
             v1::Scope::Unknown => Self::Unknown,
         }
     }
@@ -32,15 +36,17 @@ impl Scope {
         match self {
             Self::Local => v1::Scope::Local,
             Self::Cluster(_) => v1::Scope::Cluster,
+            Self::Node(_) => v1::Scope::Node,
             Self::Etcd | Self::Unknown => v1::Scope::Unknown,
         }
     }
 
-    /// One word, for programs: `local`, `cluster`, `etcd` or `unknown`.
+    /// One word, for programs: `local`, `cluster`, `node`, `etcd` or `unknown`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Local => "local",
             Self::Cluster(_) => "cluster",
+            Self::Node(_) => "node",
             Self::Etcd => "etcd",
             Self::Unknown => "unknown",
         }
@@ -50,12 +56,20 @@ impl Scope {
     pub fn cluster(&self) -> Option<&str> {
         match self {
             Self::Cluster(name) => Some(name),
+            Self::Local | Self::Node(_) | Self::Etcd | Self::Unknown => None,
+        }
+    }
+
+    /// The cluster that the node's configuration names, whether the node is in it or alone.
+    pub fn configured_cluster(&self) -> Option<&str> {
+        match self {
+            Self::Cluster(name) | Self::Node(name) => Some(name),
             Self::Local | Self::Etcd | Self::Unknown => None,
         }
     }
 }
 
-/// For people: `local`, `cluster shop`, `etcd`.
+/// For people: `local`, `cluster shop`, `node`, `etcd`.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.cluster() {

@@ -307,7 +307,7 @@ impl Session {
         if self.attached && self.leave_at() <= now {
             return Some(self.broken(now, "the node does not answer".to_owned()));
         }
-        self.note_if_silent(now, "it is stopped, or very slow");
+        self.note_if_silent(now, "it may have crashed, be paused or be slow");
         if self.give_up_at() <= now {
             self.report(Event::Unreachable("the node does not answer".to_owned()));
             return Some(Next::Done);

@@ -288,6 +288,7 @@ enum Part {
     Members,
     Member(usize),
     Lock(usize),
+    ViewLease,
 }
 
 impl Config {
@@ -399,7 +400,7 @@ impl Config {
             return Err((Part::Members, ConfigProblem::OnlyWitnesses));
         }
         if self.view_lease < SHORTEST_LEASE {
-            return Err((Part::Members, ConfigProblem::ViewLease));
+            return Err((Part::ViewLease, ConfigProblem::ViewLease));
         }
         let count = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
         let plan = Plan::new(count, &self.rules);

@@ -194,7 +194,7 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     tasks.spawn(Arc::clone(&service).keep_time());
     tasks.spawn(Arc::clone(&service).follow_holds(reports));
     tasks.spawn(Arc::clone(&service).follow_peers());
-    tasks.spawn(reload::on_hangup(Arc::clone(&service), options.node.file.clone()));
+    reload::follow(&mut tasks, &service, options.node.file.clone());
     serve_local(&mut tasks, &service, name);
     if options.idle.is_none() {
         endpoint::reserve(&options.socket, &options.node.node)
@@ -446,7 +446,8 @@ fn new_core(
 fn scope(options: &Options) -> Scope {
     match options.idle {
         Some(_) => Scope::Local,
-        None => Scope::Cluster(options.node.cluster.clone()),
+        None if options.node.is_clustered() => Scope::Cluster(options.node.cluster.clone()),
+        None => Scope::Node(options.node.cluster.clone()),
     }
 }
 

@@ -158,7 +158,7 @@ impl Service {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: self.name.clone(),
             scope: self.scope.wire().into(),
-            cluster: self.scope.cluster().unwrap_or_default().to_owned(),
+            cluster: self.scope.configured_cluster().unwrap_or_default().to_owned(),
         }
     }
 

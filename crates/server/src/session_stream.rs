@@ -191,7 +191,7 @@ impl Attached {
                 refused,
                 quarantine_ms: millis(core.leases.quarantine(now)),
                 scope: own.scope.wire().into(),
-                cluster: own.scope.cluster().unwrap_or_default().to_owned(),
+                cluster: own.scope.configured_cluster().unwrap_or_default().to_owned(),
             };
             core.streams += 1;
             let number = core.streams;

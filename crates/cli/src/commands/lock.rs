@@ -161,13 +161,14 @@ async fn wait(
                 return Ok(Ok(grant));
             }
             Some(Event::Refused(refused)) => {
-                report.refused(&refused);
+                let code = refusal(plan, &refused, suspended);
+                report.refused(&refused, code == exit::UNAVAILABLE);
                 leave(hold).await;
-                return Ok(Err(refusal(plan, &refused, suspended)));
+                return Ok(Err(ExitCode::from(code)));
             }
             Some(Event::Note(text)) => report.note(&text),
             Some(Event::Lost(text) | Event::Unreachable(text)) => {
-                return Err(exit::unavailable(text));
+                return Err(exit::unavailable(format!("{} not acquired: {text}", plan.name)));
             }
             Some(Event::Released) | None => {
                 return Err(exit::unavailable("the connection to the node closed"));
@@ -203,17 +204,17 @@ struct Suspended {
     until: Moment,
 }
 
-fn refusal(plan: &Plan, refused: &v1::Refused, suspended: Suspended) -> ExitCode {
+fn refusal(plan: &Plan, refused: &v1::Refused, suspended: Suspended) -> u8 {
     // While grants are suspended, no other client is the reason, unless it is known.
     let is_suspended = suspended.reported || mutua_client::now() < suspended.until;
     match refused.reason() {
         v1::Reason::Busy | v1::Reason::Timeout if refused.holder.is_some() || !is_suspended => {
-            ExitCode::from(plan.conflict)
+            plan.conflict
         }
-        v1::Reason::Invalid => ExitCode::from(exit::USAGE),
-        v1::Reason::Denied => ExitCode::from(exit::DENIED),
+        v1::Reason::Invalid => exit::USAGE,
+        v1::Reason::Denied => exit::DENIED,
         v1::Reason::Busy | v1::Reason::Timeout | v1::Reason::Unavailable | v1::Reason::Unknown => {
-            ExitCode::from(exit::UNAVAILABLE)
+            exit::UNAVAILABLE
         }
     }
 }

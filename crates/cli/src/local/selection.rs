@@ -123,14 +123,19 @@ impl Selection {
         if option.as_deref() == Some("") {
             return Err(usage("--cluster is empty: give the name of the cluster"));
         }
-        let variable = match std::env::var("MUTUA_CLUSTER") {
-            Ok(name) => Some(name).filter(|name| !name.is_empty()),
-            Err(std::env::VarError::NotPresent) => None,
-            Err(error) => return Err(Coded(exit::CONFIG, format!("MUTUA_CLUSTER: {error}")).into()),
-        };
+        let variable = required_cluster()?;
         let option = option.map(|name| Condition::Cluster { name, by: "--cluster" });
         let variable = variable.map(|name| Condition::Cluster { name, by: "MUTUA_CLUSTER" });
         Ok(option.into_iter().chain(variable).collect())
+    }
+}
+
+/// The cluster that `MUTUA_CLUSTER` requires.
+pub(crate) fn required_cluster() -> Result<Option<String>> {
+    match std::env::var("MUTUA_CLUSTER") {
+        Ok(name) => Ok(Some(name).filter(|name| !name.is_empty())),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(error) => Err(Coded(exit::CONFIG, format!("MUTUA_CLUSTER: {error}")).into()),
     }
 }
 
@@ -145,7 +150,7 @@ impl Condition {
         let met = match self {
             Self::Cluster { name, .. } => scope.cluster() == Some(name),
             Self::Member(member) => {
-                scope.cluster() == Some(&*member.cluster) && node == member.node
+                scope.configured_cluster() == Some(&*member.cluster) && node == member.node
             }
             Self::Local => *scope == Scope::Local,
         };
@@ -230,6 +235,12 @@ impl Target {
                 let found = match &about.scope {
                     Scope::Local => "this user's node, whose locks are local".to_owned(),
                     Scope::Cluster(cluster) => format!("node {} of cluster {cluster}", about.node),
+                    Scope::Node(cluster) => format!(
+                        "node {}, which is in no cluster: its configuration lists no other member \
+                         of {cluster}, so its locks exclude no other host; list all members, or \
+                         found a cluster of one (`clustered = true`, `mutua cluster init`)",
+                        about.node
+                    ),
                     Scope::Etcd => "an etcd".to_owned(),
                     Scope::Unknown => "a node that reports no cluster".to_owned(),
                 };

@@ -20,7 +20,9 @@ use crate::{
 const LONG: Duration = Duration::from_secs(60);
 
 fn connect(cluster: &Cluster, node: usize) -> blocking::Client {
-    let options = Options::new([cluster.endpoint(node)]).cluster("test");
+    let options = Options::new([cluster.endpoint(node)]);
+    // A node that lists no other member is in no cluster.
+    let options = if cluster.size() > 1 { options.cluster("test") } else { options };
     options.lease(Duration::from_secs(8)).connect_blocking().expect("connected")
 }
 
@@ -204,6 +206,9 @@ fn a_server_that_is_not_wanted_is_refused() {
     let wrong = Options::new([cluster.endpoint(0)]).cluster("shop").connect_blocking();
     let wrong = wrong.expect_err("another cluster").to_string();
     assert!(wrong.contains("not cluster shop"), "{wrong}");
+    let alone = Options::new([cluster.endpoint(0)]).cluster("test").connect_blocking();
+    let alone = alone.expect_err("in no cluster").to_string();
+    assert!(alone.contains("serves node, not cluster test"), "{alone}");
     // An endpoint that does not answer is passed over.
     let several = Options::new([missing, cluster.endpoint(0)]).connect_blocking();
     several.expect("connected").lock("x").acquire().expect("acquired").release().expect("held");

@@ -184,7 +184,7 @@ pub struct Opened {
     pub quarantine_ms: u64,
     #[prost(enumeration = "Scope", tag = "7")]
     pub scope: i32,
-    /// The name of the node's cluster, if the scope is a cluster.
+    /// The name of the node's cluster, if the scope is a cluster; of a node in none, the configured one.
     #[prost(string, tag = "8")]
     pub cluster: ::prost::alloc::string::String,
 }
@@ -1043,6 +1043,8 @@ pub enum Scope {
     Local = 1,
     /// The clients of all members of the node's cluster.
     Cluster = 2,
+    /// The clients of this node, which is configured and in no cluster.
+    Node = 3,
 }
 impl Scope {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1054,6 +1056,7 @@ impl Scope {
             Self::Unknown => "SCOPE_UNKNOWN",
             Self::Local => "SCOPE_LOCAL",
             Self::Cluster => "SCOPE_CLUSTER",
+            Self::Node => "SCOPE_NODE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1062,6 +1065,7 @@ impl Scope {
             "SCOPE_UNKNOWN" => Some(Self::Unknown),
             "SCOPE_LOCAL" => Some(Self::Local),
             "SCOPE_CLUSTER" => Some(Self::Cluster),
+            "SCOPE_NODE" => Some(Self::Node),
             _ => None,
         }
     }

@@ -195,6 +195,7 @@ struct Spans {
     node: Range<usize>,
     members: Vec<Range<usize>>,
     locks: Vec<Range<usize>>,
+    view_lease: Option<Range<usize>>,
     end: usize,
 }
 
@@ -204,6 +205,7 @@ impl Spans {
             node: file.node.span(),
             members: file.members.iter().map(Spanned::span).collect(),
             locks: file.locks.iter().map(Spanned::span).collect(),
+            view_lease: file.limits.view_lease.as_ref().map(Spanned::span),
             end: text.len(),
         }
     }
@@ -215,6 +217,7 @@ impl Spans {
             Part::Members => end,
             Part::Member(index) => self.members.get(index).cloned().unwrap_or(end),
             Part::Lock(index) => self.locks.get(index).cloned().unwrap_or(end),
+            Part::ViewLease => self.view_lease.clone().unwrap_or(end),
         }
     }
 }

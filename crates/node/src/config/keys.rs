@@ -50,7 +50,8 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
         "Name of the member that runs here."),
     key("", "clustered", "boolean", Words("true if several members are listed"), "true",
         "Needed where the node lists only itself and founds or joins a cluster: if its data \
-         directory is lost, it waits to be replaced, and never runs alone."),
+         directory is lost, it waits to be replaced, and never runs alone. Without it such a node \
+         is in no cluster: its locks exclude no other host, and --cluster refuses it."),
     key("", "data", "path", Words("FILE-NODE.data beside the file"), "\"/var/lib/mutua\"",
         "Data directory, which belongs to this node alone."),
     key("", "listen", "host:port", Words("this member's address"), "\"0.0.0.0:7001\"",
@@ -98,7 +99,8 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
     key("[[locks]]", "topology", "text or edges", Value("\"binary\""), "\"line\"",
         "Tree of raymond and neilsen-mizuno: line, star, binary, kary:K, or a list of edges."),
     key("[[locks]]", "quorums", "text", Value("\"grid\""), "\"grid\"",
-        "Quorums of maekawa, maekawa-basic, sanders: grid, filled-grid, plane, majority or tree."),
+        "Quorums of maekawa, and of sanders with sets = \"maekawa\": grid, filled-grid, plane, \
+         majority or tree."),
     key("[[access]]", "clients", "text or list", Required, "[\"user:deploy\", \"group:ops\"]",
         "Clients that the rule applies to: user:NAME and group:NAME on the Unix socket, cert:NAME \
          over TCP with TLS, or * for all. A NAME may have * and ?."),

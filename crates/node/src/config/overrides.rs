@@ -78,17 +78,8 @@ mod tests {
     const TEXT: &str = r#"
 cluster = "c"
 node = "a"
-
-[[members]]
-name = "a"
-address = "127.0.0.1:1"
-
-[[members]]
-name = "b"
-address = "127.0.0.1:2"
-
-[limits]
-run = 4
+members = [{ name = "a", address = "127.0.0.1:1" }, { name = "b", address = "127.0.0.1:2" }]
+limits = { run = 4 }
 "#;
 
     fn with(variables: &[(&str, &str)]) -> Result<Config, String> {

@@ -11,6 +11,7 @@ class Scope(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SCOPE_UNKNOWN: _ClassVar[Scope]
     SCOPE_LOCAL: _ClassVar[Scope]
     SCOPE_CLUSTER: _ClassVar[Scope]
+    SCOPE_NODE: _ClassVar[Scope]
 
 class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -23,6 +24,7 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 SCOPE_UNKNOWN: Scope
 SCOPE_LOCAL: Scope
 SCOPE_CLUSTER: Scope
+SCOPE_NODE: Scope
 UNKNOWN: Reason
 BUSY: Reason
 TIMEOUT: Reason

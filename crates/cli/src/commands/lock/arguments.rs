@@ -31,8 +31,8 @@ cannot be run; 127 the command was not found.
 
 Environment of the command: LOCK_NAME; LOCK_TOKEN, the fencing token, which grows with every grant: \
 the protected resource should reject a smaller one; LOCK_OWNER; LOCK_TTL_MS; LOCK_SOCKET; \
-LOCK_SCOPE (`local`: this user on this host, `cluster` or `etcd`); in a cluster its name as \
-LOCK_CLUSTER.
+LOCK_SCOPE (`local`: this user on this host; `cluster`; `node`: a configured node in no cluster; \
+`etcd`); in a cluster its name as LOCK_CLUSTER.
 
 Signals are forwarded to the command's process group; TERM, INT, HUP and QUIT also to descendants \
 that left the group. Signals that were ignored when `mutua lock` started stay ignored, as with \
@@ -100,11 +100,12 @@ pub(crate) struct Arguments {
 /// The options of a lock and of a leadership that is held while a command runs.
 #[derive(Debug, Args)]
 pub(crate) struct HoldOptions {
-    /// Do not wait; wait at most one second for a node.
+    /// Do not wait for the lock; a node has 1s to answer.
     #[arg(short = 'n', long = "try", conflicts_with = "wait")]
     #[arg(visible_aliases = ["nonblock", "nb", "nonblocking"])]
     only_try: bool,
-    /// Wait at most this long: 5, 0.5, 200ms, 30s, 5m; 0 does not wait.
+    /// Wait at most this long: 5, 0.5, 200ms, 30s, 5m; a number alone is seconds, and 0 does not
+    /// wait [default: no limit].
     #[arg(short, long, visible_alias = "timeout", value_name = "TIME", value_parser = time)]
     #[arg(allow_negative_numbers = true)]
     wait: Option<Duration>,
@@ -112,16 +113,18 @@ pub(crate) struct HoldOptions {
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::CONFLICT)]
     #[arg(value_parser = exit_code)]
     conflict_exit_code: u8,
-    /// Lease: the lock, or the leadership, expires this long after the last renewal.
+    /// Lease: the lock, or the leadership, expires this long after the last renewal; 1s or more,
+    /// and at most longest_lease of the node, 10m unless configured.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     #[arg(allow_negative_numbers = true)]
     ttl: Duration,
-    /// Time from the first signal to SIGKILL when it is lost [default: a quarter of the TTL,
-    /// at most 3s].
+    /// Time from the first signal to SIGKILL when the lock, or the leadership, is lost; at most
+    /// 45 % of a TTL up to 20s, and half of a longer one less 1s [default: a quarter of the TTL, at
+    /// most 3s].
     #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
     grace: Option<Duration>,
-    /// Action when it is lost: term, kill, signal=NAME, exec=COMMAND or ignore. All but
-    /// ignore end with SIGKILL.
+    /// Action when the lock, or the leadership, is lost: term, kill, signal=NAME, exec=COMMAND or
+    /// ignore. All but ignore end with SIGKILL.
     #[arg(long, value_name = "ACTION", default_value = "term")]
     on_lost: OnLost,
     #[command(flatten)]

@@ -35,8 +35,10 @@ pub(super) struct Report {
     quiet: bool,
     /// Whether standard error is a terminal: then a wait is reported.
     interactive: bool,
-    /// Whether a suspension of grants was reported.
-    suspended: bool,
+    /// Why grants are suspended, as it was reported last.
+    suspended: Option<String>,
+    /// Whether something unusual was reported, so that its end is too.
+    noted: bool,
 }
 
 impl Report {
@@ -51,7 +53,8 @@ impl Report {
             verbose: plan.verbose,
             quiet: plan.quiet,
             interactive: std::io::stderr().is_terminal(),
-            suspended: false,
+            suspended: None,
+            noted: false,
         })
     }
 
@@ -75,10 +78,11 @@ impl Report {
             "suspended": waiting.suspended, "scope": self.scope.word(),
             "cluster": self.scope.cluster(),
         }));
-        if !waiting.suspended.is_empty() && !self.quiet {
-            self.suspended = true;
-            let (name, why) = (&self.name, &waiting.suspended);
-            return self.write(&format!("waiting for {name}: grants are suspended: {why}"));
+        self.suspended = Some(waiting.suspended.clone()).filter(|why| !why.is_empty());
+        if let Some(why) = self.suspended.as_ref().filter(|_| !self.quiet) {
+            let text = format!("waiting for {}: grants are suspended: {why}", self.name);
+            self.noted = true;
+            return self.write(&text);
         }
         if self.json || !(self.verbose || (self.interactive && !self.quiet)) {
             return;
@@ -106,7 +110,7 @@ impl Report {
             "waited_ms": waited, "value": self.value,
             "scope": self.scope.word(), "cluster": self.scope.cluster(),
         }));
-        if (self.verbose || self.suspended) && !self.json {
+        if (self.verbose || self.noted) && !self.json {
             let (name, waited, scope) = (&self.name, ago(waited), &self.scope);
             let done = match self.value {
                 Some(_) => format!("elected leader of {name}"),
@@ -116,22 +120,28 @@ impl Report {
         }
     }
 
-    pub(super) fn refused(&mut self, refused: &v1::Refused) {
+    /// The request is refused; `unavailable` if it is not known that another client is the reason.
+    pub(super) fn refused(&mut self, refused: &v1::Refused, unavailable: bool) {
         let holder = refused.holder.as_ref();
+        let suspended = self.suspended.take().filter(|_| unavailable);
+        let reason = match &suspended {
+            Some(why) => format!("grants are suspended: {why}"),
+            None => refused.text.clone(),
+        };
         self.event(json!({
-            "event": "not-acquired", "name": self.name, "reason": refused.text,
+            "event": "not-acquired", "name": self.name, "reason": reason,
             "holder": holder.map(entry_json),
             "scope": self.scope.word(), "cluster": self.scope.cluster(),
         }));
         let busy = matches!(refused.reason(), v1::Reason::Busy | v1::Reason::Timeout);
-        if self.json || (busy && !self.verbose) {
+        if self.json || (busy && !self.verbose && !unavailable) {
             return;
         }
         let held = holder.map(|holder| format!("held by {}", holder_text(holder)));
         let why = match (held, refused.reason()) {
-            (None, _) => refused.text.clone(),
+            (None, _) => reason,
             (Some(held), v1::Reason::Busy) => held,
-            (Some(held), _) => format!("{}; {held}", refused.text),
+            (Some(held), _) => format!("{reason}; {held}"),
         };
         let not = match self.value {
             Some(_) => format!("not elected leader of {}", self.name),
@@ -144,9 +154,9 @@ impl Report {
     /// after a restart, or one that has taken its hold over.
     pub(super) fn reconnected(&mut self) {
         self.event(json!({ "event": "reconnected", "name": self.name }));
-        if self.verbose && !self.json {
-            let name = &self.name;
-            self.write(&format!("{name}: the node was lost; another connection is up, still held"));
+        if (self.verbose || self.noted) && !self.json {
+            self.noted = false;
+            self.write(&format!("{}: still held; reconnected to a node", self.name));
         }
     }
 
@@ -182,7 +192,8 @@ impl Report {
 
     pub(super) fn note(&mut self, text: &str) {
         if !self.quiet {
-            self.write(text);
+            self.noted = true;
+            self.write(&format!("{}: {text}", self.name));
         }
     }
 
