@@ -283,6 +283,12 @@ impl Engine {
         self.raft.metrics().borrow().current_leader
     }
 
+    /// Whether this voter leads, or has lately received something from the leader: no election is
+    /// near.
+    pub fn is_led(&self) -> bool {
+        self.shared.guards().leads() || self.shared.silence() < self.election_max
+    }
+
     /// What this voter knows now.
     pub fn status(&self) -> Status {
         let (leads, acknowledgement_age) = {

@@ -12,6 +12,7 @@ mod founding;
 mod membership;
 mod reports;
 mod rules;
+mod watch;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -51,9 +52,7 @@ pub(crate) use connections::follow_members;
 use membership::Invitations;
 pub use membership::MembershipError;
 use reports::{Decided, Reports};
-
-/// The pause between two looks at what the engine needs.
-const WATCH: Duration = Duration::from_millis(100);
+use watch::{WATCH, Watch};
 
 /// The pause before a leader that is not confirmed yet proposes again, and how often it does.
 const CONFIRMATION: Duration = Duration::from_millis(20);
@@ -93,6 +92,8 @@ pub(crate) struct Consensus {
     invitations: Mutex<Invitations>,
     /// The directory has changed.
     pub(crate) members_changed: Notify,
+    /// The protocol's timers have run.
+    pub(crate) ticked: Notify,
     left: AtomicBool,
     transport: Transport,
     driver: Weak<Driver>,
@@ -158,6 +159,7 @@ impl Consensus {
             dismissed: AtomicU64::new(0),
             invitations: Mutex::default(),
             members_changed: Notify::new(),
+            ticked: Notify::new(),
             left: AtomicBool::new(false),
             transport: transport.clone(),
             driver: Arc::downgrade(driver),
@@ -380,17 +382,8 @@ pub(crate) async fn run(consensus: Arc<Consensus>, driver: Arc<Driver>) {
         if let Err(why) = consensus.look(&driver, &mut watch).await {
             return driver.stop(&why.to_string());
         }
-        sleep(WATCH).await;
+        consensus.await_next_look(&driver).await;
     }
-}
-
-/// What was seen at the last look.
-#[derive(Default)]
-struct Watch {
-    /// Since when this member is in no view and no voter of a cluster that has removed it.
-    out_since: Option<Instant>,
-    /// When it last asked whether it was removed, or its vote is needed.
-    asked: Option<Instant>,
 }
 
 /// Why the engine does not run.
@@ -516,49 +509,6 @@ impl Consensus {
             // Already initialized: this member has restarted while the cluster was founded.
             let _ = engine.initialize(&voters).await;
         }
-    }
-
-    /// Does what has become due since the last look.
-    async fn look(
-        self: &Arc<Self>,
-        driver: &Arc<Driver>,
-        watch: &mut Watch,
-    ) -> Result<(), NotStarted> {
-        self.note_identity(driver)?;
-        self.check_level(driver)?;
-        if !self.look_at_removal(driver, watch)? {
-            self.look_at_role(driver, watch).await?;
-            self.look_for_news(driver, watch);
-        }
-        self.hang_up_on_former(driver);
-        let Some(engine) = self.engine() else { return Ok(()) };
-        engine.sees(&self.seen(driver));
-        if engine.status().leads {
-            self.look_at_voters(driver, &engine);
-        }
-        Ok(())
-    }
-
-    /// A node that does not understand what the others send must not go on.
-    fn check_level(&self, driver: &Arc<Driver>) -> Result<(), NotStarted> {
-        let level = driver.call(|core, _| Some(core.protocol.view_layer()?.state().last()?.level));
-        let levels = self.settings.levels;
-        match level {
-            Some(level) if !levels.contains(level) => Err(NotStarted::Level { level, levels }),
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// The voters that something has arrived from lately. A former member has no link any more, and
-    /// may be needed to let it vote no longer: without it nobody would stand for election.
-    fn seen(&self, driver: &Arc<Driver>) -> BTreeSet<VoterId> {
-        let seen: Vec<_> = driver.call(|core, now| {
-            let linked = core.protocol.linked();
-            let unlinked = |id: &MemberId| linked.iter().all(|(_, one)| one != id);
-            let former = core.protocol.directory().into_iter().flat_map(|one| one.former());
-            core.protocol.sees(now).chain(former.filter(unlinked)).collect()
-        });
-        seen.into_iter().map(|member| VoterId(member.0)).collect()
     }
 
     /// Keeps on disk that the log has begun, and the members as they are known now.

@@ -181,6 +181,11 @@ impl Driver {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether locks are granted now.
+    pub(crate) fn is_granting(&self) -> bool {
+        self.lock().protocol.stopped().is_none()
+    }
+
     /// Appends the bytes to write to a connection now; returns whether there were any.
     pub(crate) fn output(
         &self,
@@ -527,6 +532,9 @@ pub(crate) async fn keep_time(driver: Arc<Driver>) {
             core.armed = core.protocol.wake_at();
             core.armed
         });
+        if let Some(consensus) = driver.consensus.get() {
+            consensus.ticked.notify_one();
+        }
         tokio::select! {
             biased;
             () = driver.timer.notified() => {}

@@ -233,7 +233,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.driver.stop("dropped by its program");
+        self.driver.stop("its program has ended it");
     }
 }
 

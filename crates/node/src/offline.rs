@@ -69,12 +69,12 @@ pub enum PrepareError {
     #[error("invalid fencing token {0}: its epoch is not below {max}", max = Time::EPOCHS - 1)]
     Token(u64),
     /// A one-time token is not one.
-    #[error("invalid token `{0}`: use what `mutua cluster invite` prints")]
+    #[error("invalid invitation `{0}`: use what `mutua cluster invite` prints")]
     Invitation(String),
     /// No member is known to ask.
     #[error(
-        "no member is known to join at: give the token of `mutua cluster invite`, or the address \
-         of a member (--at)"
+        "no member is known to join at: give the invitation of `mutua cluster invite`, or the \
+         address of a member (--at)"
     )]
     Nowhere,
     /// The member refuses.

@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use mutua_protocol::{Figures, LinkStatus, Member, Status, views::Directory};
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 
 use crate::driver::Driver;
 
 /// The status of a node, with its members' names.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct NodeStatus {
     /// The cluster's name.
     pub cluster: String,
@@ -59,7 +59,7 @@ pub struct NodeStatus {
 }
 
 /// A lock whose client held it when its single node crashed, and has not reclaimed it yet.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct AwaitedLock {
     /// The lock's name; escaped if it is not UTF-8.
     pub name: String,
@@ -70,7 +70,7 @@ pub struct AwaitedLock {
 }
 
 /// The status of a member as this node sees it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct MemberStatus {
     /// Its name.
     pub name: String,
@@ -88,8 +88,10 @@ pub struct MemberStatus {
     /// not report.
     pub reaches: Vec<String>,
     /// Its id, which no other member has or had; 0 where the members are not decided.
+    #[serde(serialize_with = "as_text")]
     pub id: u64,
     /// Its incarnation in the view; 0 if it is not in it.
+    #[serde(serialize_with = "as_text")]
     pub incarnation: u64,
     /// The address where it accepts the other members.
     pub address: String,
@@ -104,7 +106,7 @@ pub struct MemberStatus {
 }
 
 /// What a member reports of itself.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct MemberReport {
     /// The number of records of clients' holds that it keeps.
     pub records: usize,
@@ -132,7 +134,9 @@ pub struct NodeFigures {
 fn awaited_member(members: &[MemberStatus]) -> Option<String> {
     let missing = members.iter().find(|one| one.in_view && !one.up)?;
     let name = &missing.name;
-    Some(format!("{name} is not connected: until it is, or a view without it begins, grants wait"))
+    Some(format!(
+        "{name} is not connected; grants resume when it returns or a view without it begins"
+    ))
 }
 
 impl Driver {
@@ -236,4 +240,9 @@ impl Driver {
         let others = (0..).map(Member).take(self.names().len()).filter(|one| *one != me);
         others.map(|member| LinkStatus { member, up: false, for_ms: 0, backlog: 0 }).collect()
     }
+}
+
+/// A number that may be above 2^53, which many readers of JSON would round.
+fn as_text<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(number)
 }

@@ -111,6 +111,8 @@ pub struct Protocol {
     timers: BTreeSet<(Moment, Timer)>,
     /// The time of the first timer.
     wake_at: Moment,
+    /// The time of [`Timer::Beat`].
+    next_beat: Moment,
     /// Numbers tickets, queries and calls.
     numbers: u64,
     effects: Vec<Effect>,
@@ -185,6 +187,7 @@ impl Protocol {
             tracers: Vec::new(),
             timers: BTreeSet::new(),
             wake_at: Moment::NEVER,
+            next_beat: Moment::NEVER,
             numbers: 0,
             effects: Vec::new(),
             posts: Posts::default(),
@@ -193,7 +196,7 @@ impl Protocol {
         };
         protocol.sync_members(now);
         if protocol.links.len() > 1 || protocol.config.views.is_decided() {
-            protocol.set_timer(now.after(protocol.heartbeat()), Timer::Beat);
+            protocol.set_next_beat(now);
         }
         protocol.set_timer(now.after(protocol.config.limits.idle_after), Timer::Cleanup);
         protocol.propose_view();
@@ -245,7 +248,10 @@ impl Protocol {
                 Timer::Nudge(lock) => self.nudge_again(now, lock),
                 Timer::Query(id) => self.query_again(now, id),
                 Timer::Cleanup => self.start_cleanup(now),
-                Timer::Layer => self.tick_layer(now),
+                Timer::Layer => {
+                    self.tick_layer(now);
+                    self.beat_if_soon(now);
+                }
                 Timer::HoldsEnd => self.on_holds_end(now),
             }
         }

@@ -127,7 +127,7 @@ impl Patience {
 
 /// The error for a client that another member serves, or will serve soon.
 pub(crate) fn unavailable() -> Status {
-    Status::unavailable("this node does not serve the session; another member does, or will soon")
+    Status::unavailable("this node does not serve the session now; another member may")
 }
 
 /// Holds.

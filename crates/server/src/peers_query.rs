@@ -149,9 +149,15 @@ impl Service {
     }
 
     fn verify_here(self: &Arc<Self>, request: &v1::VerifyRequest) -> v1::VerifyResponse {
-        self.call(|core, now| v1::VerifyResponse {
-            current: core.leases.verify(now, &request.name, request.fencing_token),
-            last_fencing_token: core.leases.show(now, &request.name).last_fencing_token,
+        self.call(|core, now| {
+            let state = core.leases.show(now, &request.name);
+            // After a crash the node acquires a lock again for its holder, with a token of its own
+            // that no client gets.
+            let held = state.holder.map(|holder| holder.fencing_token);
+            v1::VerifyResponse {
+                current: core.leases.verify(now, &request.name, request.fencing_token),
+                last_fencing_token: held.unwrap_or(state.last_fencing_token),
+            }
         })
     }
 

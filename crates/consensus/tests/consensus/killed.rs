@@ -75,7 +75,7 @@ impl Disk for Mortal {
     }
 }
 
-/// Prints each command that is decided: it is acknowledged to whoever reads that.
+/// Prints each command that is decided: a reader of that takes it for acknowledged.
 struct Printed(List);
 
 impl StateMachine for Printed {

@@ -66,7 +66,8 @@ pub enum MembershipError {
     /// Nothing could be granted or decided afterwards.
     #[error(
         "without {name} too few voters would be left: of {left} only {seen} can be reached, and a \
-         majority is needed; replace or remove the lost ones first"
+         majority is needed; start lost members again, or replace or remove those first; if a \
+         majority is lost for good: `mutua cluster recover`"
     )]
     TooFewLeft {
         /// The member that would vote no longer.
@@ -269,13 +270,13 @@ impl Consensus {
             // The certificate proves its name.
             (None, true) => None,
             (None, false) => {
-                return Reply::Refused("a token is needed: `mutua cluster invite`".into());
+                return Reply::Refused("an invitation is needed: `mutua cluster invite`".into());
             }
             (Some(token), _) => match lock(&self.invitations).take(token) {
                 Some(invited) => Some(invited),
                 None => {
-                    let text = "the token is unknown here, used or too old: make another one with \
-                                `mutua cluster invite`";
+                    let text = "the invitation is unknown here, used or too old: make another one \
+                                with `mutua cluster invite`";
                     return Reply::Refused(text.to_owned());
                 }
             },

@@ -415,7 +415,7 @@ impl Protocol {
 
     /// Sends heartbeats, and disconnects peers that are silent.
     pub(super) fn beat(&mut self, now: Moment) {
-        self.set_timer(now.after(self.heartbeat()), Timer::Beat);
+        self.set_next_beat(now);
         let lost_after = self.config.limits.lost_after;
         for peer in self.peers() {
             let link = self.link(peer);
@@ -431,6 +431,20 @@ impl Protocol {
             if link.has_output() {
                 self.ready.insert(peer);
             }
+        }
+    }
+
+    pub(super) fn set_next_beat(&mut self, now: Moment) {
+        self.timers.remove(&(self.next_beat, Timer::Beat));
+        self.next_beat = now.after(self.heartbeat());
+        self.set_timer(self.next_beat, Timer::Beat);
+    }
+
+    /// Sends heartbeats with what the view layer sends now, if they are due soon: on an idle node a
+    /// wake-up costs more than what is done in it.
+    pub(super) fn beat_if_soon(&mut self, now: Moment) {
+        if self.next_beat <= now.after(self.heartbeat() / 2) {
+            self.beat(now);
         }
     }
 

@@ -37,6 +37,15 @@ pub struct Contents {
     pub leases_left: Option<Duration>,
 }
 
+impl Contents {
+    /// Its waits have become longer.
+    pub(super) fn age(&mut self, by: Duration) {
+        for age in self.waiting.values_mut() {
+            *age = age.saturating_add(by);
+        }
+    }
+}
+
 /// A lock that a member holds.
 #[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 pub struct Hold {
@@ -161,7 +170,7 @@ impl Coordinator {
         settings: &ViewSettings,
         state: &DecidedState,
         from: Instance,
-        report: Report,
+        mut report: Report,
     ) -> bool {
         if report.view != self.view.number || !self.view.concerns(from) {
             return false;
@@ -181,6 +190,8 @@ impl Coordinator {
         }
         let newer = |known: &Report| known.version < report.version;
         if self.reports.get(&from).is_none_or(newer) {
+            // Waits are compared as of one moment, whenever each report has arrived.
+            report.contents.age(Moment::NEVER.since(now));
             self.reports.insert(from, report);
         }
         true

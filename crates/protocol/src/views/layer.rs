@@ -57,8 +57,9 @@ pub struct ViewLayer {
     last_begun: ViewNumber,
     /// An epoch that the fencing tokens known here are at most of.
     floor: u32,
-    /// The report to the view, and up to which version the coordinator has it.
+    /// The report to the view, when it was made, and up to which version the coordinator has it.
     report: Option<Report>,
+    reported: Moment,
     noted: u64,
     coordinator: Option<Coordinator>,
     quarantine: Quarantine,
@@ -112,6 +113,7 @@ impl ViewLayer {
             last_begun: ViewNumber::default(),
             floor: 0,
             report: None,
+            reported: Moment::ZERO,
             noted: 0,
             coordinator: None,
             quarantine: Quarantine::default(),

@@ -69,7 +69,8 @@ fn waiters_keep_their_order_when_the_holders_node_crashes() {
             .iter()
             .map(|&slot| {
                 let ticket = acquire(&mut world, slot);
-                pass(&mut world, 300);
+                // Less than the time between the reports of two members.
+                pass(&mut world, 100);
                 (slot, ticket)
             })
             .collect();

@@ -84,7 +84,7 @@ impl World {
 }
 
 #[test]
-fn whoever_takes_a_hold_over_knows_the_last_value_that_was_recorded() {
+fn a_node_that_takes_a_hold_over_knows_the_last_value_that_was_recorded() {
     let mut counts = (0, 0);
     for seed in 0..SEEDS {
         let rule = Rule::new("*", "naimi-trehel");

@@ -127,7 +127,7 @@ impl World {
         let made = is_made(&change, state.directory());
         let impossible = !matches!(checked, Ok(()) | Err(DirectoryError::Unsettled))
             || !self.leaves_a_majority(&change);
-        // Slots are places, so whoever joins does so in the end.
+        // Slots are places, so a member that joins does so in the end.
         let late = self.now > until && !matches!(change, DirectoryChange::Add(..));
         if made || impossible || late {
             self.note(|| format!("{change:?}: made {made}, {checked:?}"));

@@ -53,8 +53,8 @@ pub(crate) struct Session {
     pub(crate) ttl: Duration,
     pub(crate) expires: Moment,
     pub(crate) told: bool,
-    /// The view that it was granted in. In another one the client is told nothing new: while this
-    /// node was out somebody else may have had the lock, with a higher token.
+    /// The view that it was granted in. In another one the client is notified of nothing new:
+    /// while this node was out another may have had the lock, with a higher token.
     pub(crate) view: ViewNumber,
 }
 
@@ -294,7 +294,7 @@ impl Layers {
         self.tell_client(client, word);
     }
 
-    /// Written to the node's disk before a client is told.
+    /// Written to the node's disk before a client is notified.
     pub(crate) fn note_lease(&mut self, slot: usize, expires: Moment) {
         let node = &mut self.nodes[slot];
         node.leases_until = node.leases_until.max(expires);

@@ -151,7 +151,7 @@ impl Layers {
         all
     }
 
-    /// Somebody is told that it holds a lock.
+    /// A client is notified that it holds a lock.
     pub(crate) fn check_grant(&mut self, who: &str, place: usize, token: u64) {
         let believers = self.believers(place);
         self.note(|| format!("{who} holds {place} with {token}"));

@@ -16,6 +16,7 @@ impl ViewLayer {
             self.effects.push(ViewEffect::Leave { view: was.number, removed: !concerns, until });
         }
         self.report = None;
+        self.reported = Moment::ZERO;
         self.noted = 0;
         self.coordinator = None;
         self.host.leave_view();
@@ -68,17 +69,20 @@ impl ViewLayer {
                 quarantine: self.quarantine.left(now),
             };
             self.report = Some(report);
-            self.repeat_report();
+            self.reported = now;
+            self.repeat_report(now);
         }
         self.settle(now);
     }
 
     /// Sends the report until the coordinator has it, and then asks whether the view has begun.
-    pub(super) fn repeat_report(&mut self) {
+    pub(super) fn repeat_report(&mut self, now: Moment) {
         let (Some(view), Some(report)) = (&self.view, &self.report) else { return };
         let to = view.coordinator().member;
         let message = if self.noted < report.version {
-            Message::Report(Box::new(report.clone()))
+            let mut report = report.clone();
+            report.contents.age(now.since(self.reported));
+            Message::Report(Box::new(report))
         } else {
             Message::Poll { view: view.number }
         };
@@ -150,6 +154,7 @@ impl ViewLayer {
         self.stage = Stage::Begun;
         self.last_begun = plan.view;
         self.report = None;
+        self.reported = Moment::ZERO;
         self.quarantine.clear();
         self.keeper.begin(&plan.records);
         self.effects.push(ViewEffect::Begin(Box::new(plan)));

@@ -53,7 +53,7 @@ impl ViewLayer {
     pub(super) fn repeat(&mut self, now: Moment) {
         self.tell_gone(now);
         self.tell_left(now);
-        self.repeat_report();
+        self.repeat_report(now);
         self.repeat_records();
     }
 
