@@ -4,7 +4,7 @@ use std::{fmt::Debug, hash::Hash};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Fields, Renaming, Time};
+use crate::{Fields, NodeId, Renaming, Time};
 
 /// A message of one algorithm. The clock that travels with every message is not part of it: see
 /// [`Process`](crate::Process).
@@ -18,6 +18,13 @@ pub trait Message:
     /// Its contents, under the paper's names.
     fn fields(&self) -> Fields {
         Fields::new()
+    }
+
+    /// Its contents for a reader of the whole system. In a view, an algorithm knows its processes
+    /// by their positions among the members; `member` gives the process at a position in the view
+    /// of this number, or, if the message does not name its view, in the present one of its sender.
+    fn fields_for_all(&self, _member: &dyn Fn(Option<u32>, NodeId) -> NodeId) -> Fields {
+        self.fields()
     }
 
     /// Shows every clock reading it carries, so that a checker can shift them all alike.

@@ -25,11 +25,12 @@ pub(crate) struct PictureArguments {
     #[arg(long, value_name = "FROM..TO", requires = "diagram", value_parser = steps)]
     pub(crate) steps: Option<Steps>,
 
-    /// Continue a diagram that is wider than this in a row below.
+    /// Continue a diagram that is wider than this in a row below; 400 to 100000 [default: 1900].
     #[arg(long, value_name = "PIXELS", requires = "diagram", value_parser = width)]
     pub(crate) width: Option<f64>,
 
-    /// Size of the diagram: 2 is twice as large as usual, also in pixels of a PNG.
+    /// Size of the diagram: 2 is twice as large as usual, also in pixels of a PNG; 0.1 to 20
+    /// [default: 1].
     #[arg(long, value_name = "FACTOR", requires = "diagram", value_parser = scale)]
     pub(crate) scale: Option<f64>,
 
@@ -69,14 +70,16 @@ impl Format {
             "png" => Self::Png,
             "pdf" => Self::Pdf,
             "html" | "htm" => Self::Html,
-            _ => {
-                return Err(usage(format!(
-                    "cannot draw `{}`: unknown format `{ending}`; use a name that ends in .svg, \
-                     .png, .pdf or .html",
-                    file.display()
-                )));
-            }
+            _ => return Err(unknown_format(file, ".svg, .png, .pdf or .html")),
         })
+    }
+
+    /// The format of a picture without steps.
+    fn of_svg(file: &Path) -> Result<Self> {
+        match Self::of(file) {
+            Ok(Self::Html) | Err(_) => Err(unknown_format(file, ".svg, .png or .pdf")),
+            format => format,
+        }
     }
 }
 
@@ -223,19 +226,22 @@ fn printed(svg: &str) -> String {
     svg.replace(diagram::HOVER, "")
 }
 
+fn unknown_format(file: &Path, formats: &str) -> anyhow::Error {
+    usage(format!("cannot draw `{}`: use a name that ends in {formats}", file.display()))
+}
+
+/// Refuses a file that a picture without steps cannot be written to, by its name and directory.
+pub(crate) fn check_svg(file: &Path) -> Result<()> {
+    Format::of_svg(file)?;
+    output::check(file)
+}
+
 /// Draws an SVG picture to a file: as it is, as PNG or as PDF.
 pub(crate) fn write_svg(file: &Path, svg: &str) -> Result<()> {
-    let content = match Format::of(file)? {
-        Format::Svg => svg.as_bytes().to_vec(),
+    let content = match Format::of_svg(file)? {
         Format::Png => raster::png(svg)?,
         Format::Pdf => pdf::pdf(&raster::tree(svg)?),
-        Format::Html => {
-            return Err(usage(format!(
-                "cannot draw `{}`: this picture has no steps; use a name that ends in .svg, .png \
-                 or .pdf",
-                file.display()
-            )));
-        }
+        Format::Svg | Format::Html => svg.as_bytes().to_vec(),
     };
     output::write(file, &content)
 }

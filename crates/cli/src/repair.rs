@@ -23,6 +23,12 @@ pub(crate) enum RepairArgument {
     GenericWithoutViews,
 }
 
+/// A repair of `simulate`, which has no negative control; its refusal names the others.
+pub(crate) fn simulated(text: &str) -> Result<RepairArgument, String> {
+    RepairArgument::from_str(text, false)
+        .map_err(|_| format!("unknown repair `{text}`: use none, generic or special"))
+}
+
 /// The help of `--repair`, with the algorithms that have a special one.
 pub(crate) fn repair_help(more: &str) -> String {
     let names: Vec<_> = repairs::with_special().map(|about| about.name).collect();

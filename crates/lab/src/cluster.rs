@@ -515,7 +515,7 @@ impl<M: Mutex> Cluster<M> {
         let is_other = |other: &NodeId| *other != who && self.section(*other) == section;
         let others: Vec<_> = self.in_cs().into_iter().filter(is_other).collect();
         let names: Vec<_> = others.iter().map(|&other| self.name(other)).collect();
-        let not_above = self.fencing[section].enter(fence).is_some();
+        let not_below = self.fencing[section].enter(fence);
         if !others.is_empty() {
             let are = if others.len() == 1 { "is" } else { "are" };
             let names = names.join(", ");
@@ -524,8 +524,9 @@ impl<M: Mutex> Cluster<M> {
                 Claim::MutualExclusion,
                 format!("{names} {are} in the critical section too"),
             );
-        } else if not_above {
-            self.violated(who, Claim::Fencing, format!("{fence} is not greater than the last one"));
+        } else if let Some(last) = not_below {
+            let why = format!("{} is not greater than {}, an earlier one", fence.0, last.0);
+            self.violated(who, Claim::Fencing, why);
         }
         if let Some(overtaken) = self.ordering.enter(who) {
             let name = self.name(overtaken);

@@ -8,6 +8,7 @@
 mod axis;
 mod bundle;
 mod cut;
+mod glossary;
 mod history;
 mod inset;
 mod labels;
@@ -20,12 +21,14 @@ mod scene;
 mod slider;
 mod style;
 mod token;
+mod trees;
 mod ways;
 mod words;
 
 pub use history::History;
 pub(crate) use linked::linked;
 pub use scene::is_drawn;
+pub use trees::trees;
 
 use mutua_algorithms::NodeId;
 
@@ -34,6 +37,9 @@ use crate::{Event, Header};
 
 /// What a legend adds to a sign whose text appears below the pointer: as printed nothing does.
 pub const HOVER: &str = " (hover to read)";
+
+/// The structure of a larger system could not be read.
+pub const MOST_DRAWN: u32 = 40;
 
 /// A longer trace is drawn up to here, since the picture would be too large to read.
 const MOST_EVENTS: usize = 3_000;
@@ -86,15 +92,21 @@ impl Default for Drawing {
 /// The structure that an algorithm runs on.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Structure {
-    /// A tree.
-    Tree {
-        /// Its edges.
-        edges: Vec<(NodeId, NodeId)>,
-        /// The process that has the token at the start.
-        root: NodeId,
-    },
+    /// A tree, and those that repairs have hung again after it.
+    Trees(Vec<Hung>),
     /// The quorums of some processes.
     Quorums(Vec<(NodeId, Vec<NodeId>)>),
+}
+
+/// A tree of the processes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Hung {
+    /// The number of the view that it belongs to; none for the tree of a system without views.
+    pub view: Option<String>,
+    /// Its edges.
+    pub edges: Vec<(NodeId, NodeId)>,
+    /// The process that has the token when the view starts.
+    pub root: NodeId,
 }
 
 /// A deadlock at the end of a trace.
@@ -167,7 +179,8 @@ impl Picture {
             scene.stop(deadlock);
         }
         if let Some((first, last)) = drawing.steps {
-            scene = scene.cut(first, last).without_idle_rows();
+            let part = scene.cut(first, last);
+            scene = part.without_later_violations(last).without_idle_rows();
         }
         let sheet = Sheet::new(header, &scene, drawing);
         let left_out = last.saturating_sub(shown);

@@ -44,4 +44,4 @@ pub use svg::escape;
 pub use workers::{InTurn, Workers};
 
 // The trace format's types, which most modules here use.
-use mutua_trace::{APP, Event, Header, Message, Unit, Values, Watch, What, describe};
+use mutua_trace::{APP, Event, Header, Message, Unit, Values, Views, Watch, What, describe};

@@ -2,7 +2,7 @@
 
 use mutua_algorithms::{Fields, NodeId};
 
-use crate::{Event, Header, Watch, What};
+use crate::{Event, Header, Views, Watch, What};
 
 /// Numbers the steps and messages, and keeps every event.
 #[derive(Clone, Debug)]
@@ -15,12 +15,14 @@ pub(crate) struct Recorder {
     sent: u64,
     events: Vec<Event>,
     watch: Watch,
+    /// The views of a system with a repair.
+    views: Views,
 }
 
 impl Recorder {
     pub(crate) fn new(header: Header) -> Self {
-        let (events, watch) = (Vec::new(), Watch::new());
-        Self { header, keeps: true, step: 0, messages: 0, sent: 0, events, watch }
+        let (events, watch, views) = (Vec::new(), Watch::new(), Views::default());
+        Self { header, keeps: true, step: 0, messages: 0, sent: 0, events, watch, views }
     }
 
     /// Removes the events so far and keeps none from now on.
@@ -36,6 +38,21 @@ impl Recorder {
 
     pub(crate) fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// The views that processes have begun.
+    pub(crate) fn views(&self) -> &Views {
+        &self.views
+    }
+
+    /// A process begins a view with these members.
+    pub(crate) fn begins_view(
+        &mut self,
+        who: NodeId,
+        view: u32,
+        members: impl IntoIterator<Item = NodeId>,
+    ) {
+        self.views.begins(who, view, members);
     }
 
     pub(crate) fn events(&self) -> &[Event] {

@@ -3,6 +3,7 @@
 use mutua_algorithms::{
     Claim, FencingToken, Fields, Mutex, NodeId, Phase, Shared, Start, Time, Timer,
     properties::Fencing,
+    registry,
     repairs::{Effect, Generic, Outbox, Plan, RepairMessage},
 };
 
@@ -26,6 +27,9 @@ pub struct RepairCluster<M: Mutex> {
     stage: Stage<Parcel<M::Message>>,
     entries: Vec<NodeId>,
     fencing: Fencing,
+    /// Whether two processes are in the critical section or would enter at once, so that this is
+    /// reported once.
+    disagree: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -52,6 +56,7 @@ impl<M: Mutex> RepairCluster<M> {
             stage: Stage::new(links, header),
             entries: Vec::new(),
             fencing: Fencing::default(),
+            disagree: false,
             plan,
         };
         for who in start.all() {
@@ -249,12 +254,74 @@ impl<M: Mutex> RepairCluster<M> {
     ) {
         let Some(process) = &mut self.processes[who.index()] else { return };
         let mut out = Outbox::new();
+        let view = process.view();
         handler(process, &mut out);
         let clock = Some(process.time().number());
         let keeps = self.stage.recorder.keeps();
         let state = if keeps { process.variables() } else { Fields::new() };
         self.stage.recorder.handled(who, what, clock, state);
+        let resumes = process.view().is_some() && process.view() != view;
+        let before = self.stage.recorder.events().len();
         self.carry_out(who, &mut out);
+        self.judge_agreement(who, resumes, before);
+    }
+
+    /// As the checker judges it: all processes of a view have it from the same leader, and at most
+    /// one process is in the critical section or would enter at once. Where the step has violated
+    /// another property too, after so many events, that one says enough.
+    fn judge_agreement(&mut self, who: NodeId, resumes: bool, before: usize) {
+        let tokens = self.second_token(who);
+        let leaders = resumes.then(|| self.second_leader(who)).flatten();
+        let disagree = self.holders().nth(1).is_some();
+        let is_known = std::mem::replace(&mut self.disagree, disagree);
+        let events = &self.stage.recorder.events()[before..];
+        if events.iter().any(|event| matches!(event.what, What::Violation { .. })) {
+            return;
+        }
+        if let Some(why) = leaders.or(tokens.filter(|_| !is_known)) {
+            let property = Claim::Agreement.name().into();
+            self.stage.recorder.did(who, What::Violation { property, why: why.into() }, None);
+        }
+    }
+
+    /// The processes that are in the critical section or would enter at once.
+    fn holders(&self) -> impl Iterator<Item = &Generic<M>> {
+        self.processes.iter().flatten().filter(|process| process.has_token())
+    }
+
+    /// Another process that would enter as well as this one, as a sentence.
+    fn second_token(&self, who: NodeId) -> Option<String> {
+        let me = self.process(who).filter(|process| process.has_token())?;
+        let other = self.holders().find(|other| other.id() != who)?;
+        let coordinates = |process: &Generic<M>| process.coordinator() == Some(process.id());
+        let has_coordinator = self.start_of_all().settings().get("coordinator").is_some();
+        let name = self.name(other.id());
+        let about = registry::about(&self.header().algorithm);
+        Some(if about.is_some_and(|about| about.family == "token") {
+            format!("{name} has a token too")
+        } else if has_coordinator && coordinates(me) && coordinates(other) {
+            format!("{name} is a coordinator too")
+        } else if other.phase() == Phase::InCs {
+            format!("it would enter at once, and {name} is in the critical section")
+        } else {
+            format!("{name} would enter at once too")
+        })
+    }
+
+    /// Another process whose view has the same number and another leader, as a sentence.
+    fn second_leader(&self, who: NodeId) -> Option<String> {
+        let (number, leader) = self.process(who)?.view()?;
+        let differs = |other: &&Generic<M>| {
+            other.view().is_some_and(|(view, by)| view == number && by != leader)
+        };
+        let other = self.processes.iter().flatten().find(differs)?;
+        let by = |leader: Option<NodeId>| leader.map_or("none".to_owned(), |who| self.name(who));
+        let (_, theirs) = other.view()?;
+        let name = self.name(other.id());
+        let (mine, theirs) = (by(leader), by(theirs));
+        Some(format!(
+            "its view {number} was started by {mine}, view {number} of {name} by {theirs}"
+        ))
     }
 
     fn carry_out(&mut self, who: NodeId, out: &mut Outbox<M::Message>) {
@@ -281,7 +348,13 @@ impl<M: Mutex> RepairCluster<M> {
             Effect::Enter { token } => self.enter(who, token),
             Effect::Suspend => self.note(who, "suspended".to_owned()),
             Effect::StartView { .. } => {}
-            Effect::Resume { view } => self.note(who, format!("view {view}")),
+            Effect::Resume { view } => {
+                if let Some(process) = &self.processes[who.index()] {
+                    let members = process.changes().members();
+                    self.stage.recorder.begins_view(who, view, members);
+                }
+                self.note(who, format!("view {view}"));
+            }
             Effect::GoOn { without } => {
                 self.note(who, format!("goes on without {}", self.name(without)));
             }
@@ -312,14 +385,15 @@ impl<M: Mutex> RepairCluster<M> {
         let in_cs = |it: &&Generic<M>| it.phase() == Phase::InCs && it.id() != who;
         let others = self.processes.iter().flatten().filter(in_cs);
         let others: Vec<_> = others.map(|it| self.name(it.id())).collect();
-        let not_above = self.fencing.enter(token).is_some();
-        let (property, why) = match others.as_slice() {
-            [] if not_above => {
-                (Claim::Fencing, format!("{token} is not greater than the last one"))
+        let not_below = self.fencing.enter(token);
+        let (property, why) = match (others.as_slice(), not_below) {
+            ([], Some(last)) => {
+                let why = format!("{} is not greater than {}, an earlier one", token.0, last.0);
+                (Claim::Fencing, why)
             }
-            [] => return,
-            [one] => (Claim::MutualExclusion, format!("{one} is in the critical section too")),
-            several => {
+            ([], None) => return,
+            ([one], _) => (Claim::MutualExclusion, format!("{one} is in the critical section too")),
+            (several, _) => {
                 let names = several.join(", ");
                 (Claim::MutualExclusion, format!("{names} are in the critical section too"))
             }

@@ -49,7 +49,7 @@ impl<P: Clone> Stage<P> {
         if !self.recorder.keeps() {
             return Message { id, kind: message.kind().into(), fields: Values::default() };
         }
-        Message::new(id, message, from, self.recorder.header())
+        Message::new(id, message, from, self.recorder.header(), self.recorder.views())
     }
 
     pub(crate) fn send(&mut self, transit: Transit<P>) {

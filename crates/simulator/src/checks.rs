@@ -218,13 +218,18 @@ impl Checks {
         if self.here.in_cs > 1 {
             let other =
                 self.here.last_entered.map_or_else(String::new, |other| format!("{other} and "));
-            let count = self.here.in_cs;
-            let what = format!("{count} in the critical section: {other}{node}");
+            let what = match self.here.in_cs {
+                2 => format!("processes {other}{node} in the critical section"),
+                count => {
+                    format!("{count} processes in the critical section, the last {other}{node}")
+                }
+            };
             self.violation(Claim::MutualExclusion, place, what);
         }
         self.here.last_entered = Some(node);
         if let Some(last) = self.here.fencing.enter(fence) {
-            let what = format!("fencing token {fence} after {last}");
+            // As epoch and count, as in pictures and traces.
+            let what = format!("fencing token {} after {}", fence.0, last.0);
             self.violation(Claim::Fencing, place, what);
         }
         if let Some(overtaken) = self.here.ordering.as_mut().and_then(|order| order.enter(node)) {

@@ -43,7 +43,8 @@ pub use percentiles::{Percentiles, PercentilesError};
 pub use random::Random;
 pub use recorder::Recorder;
 pub use repair::{
-    ByPurpose, Cause, Change, ChosenCrash, Detector, RepairPlan, RepairReport, Repaired, Victim,
+    ByPurpose, Cause, Change, ChosenCrash, Detector, HitCrash, RepairPlan, RepairReport, Repaired,
+    Victim,
 };
 pub use report::{NodeReport, Report};
 pub use ring::{RingPlan, RingReport, settle};

@@ -107,7 +107,7 @@ impl Network {
         }
         if let Some(outage) = self.outages.iter().find(|outage| outage.node.0 >= processes) {
             let (node, last) = (outage.node, processes - 1);
-            return Some(format!("unknown process {node} crashes: the ids are 0 to {last}"));
+            return Some(format!("unknown process {node} in a crash: the ids are 0 to {last}"));
         }
         let mut cut_off = self.partitions.iter().flat_map(|partition| partition.group.iter());
         if let Some(node) = cut_off.find(|node| node.0 >= processes) {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use mutua_algorithms::{Fields, Message, NodeId, Time};
-use mutua_trace::{Event, Header, Watch, What};
+use mutua_trace::{Event, Header, Views, Watch, What};
 
 use crate::checks::Violation;
 
@@ -11,6 +11,8 @@ use crate::checks::Violation;
 pub struct Recorder {
     header: Header,
     watch: Watch,
+    /// The views of a run with a repair.
+    views: Views,
     sink: Box<dyn FnMut(Event)>,
     /// The number of the last message of each process.
     last_id: Vec<u64>,
@@ -28,13 +30,23 @@ impl Recorder {
     /// Hands the events of a run with this header to `sink`.
     pub fn new(header: Header, sink: impl FnMut(Event) + 'static) -> Self {
         let last_id = vec![0; header.processes.len()];
-        let (watch, sink) = (Watch::new(), Box::new(sink));
-        Self { header, watch, sink, last_id, carried: Vec::new() }
+        let (watch, views, sink) = (Watch::new(), Views::default(), Box::new(sink));
+        Self { header, watch, views, sink, last_id, carried: Vec::new() }
     }
 
     /// The names of the processes.
     pub(crate) fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// A process begins a view with these members.
+    pub(crate) fn begins_view(
+        &mut self,
+        who: NodeId,
+        view: u32,
+        members: impl IntoIterator<Item = NodeId>,
+    ) {
+        self.views.begins(who, view, members);
     }
 
     /// An event that a process has handled, with its state after it.
@@ -126,7 +138,8 @@ impl Recorder {
 
     /// The arrival of the message in this slot.
     pub(crate) fn arrival<M: Message>(&self, slot: usize, from: NodeId, message: &M) -> What {
-        let message = mutua_trace::Message::new(self.carried[slot], message, from, &self.header);
+        let message =
+            mutua_trace::Message::new(self.carried[slot], message, from, &self.header, &self.views);
         What::Receive { from, message }
     }
 
@@ -144,7 +157,8 @@ impl Recorder {
         (from, to): (NodeId, NodeId),
         message: &M,
     ) {
-        let message = mutua_trace::Message::new(self.carried[slot], message, from, &self.header);
+        let message =
+            mutua_trace::Message::new(self.carried[slot], message, from, &self.header, &self.views);
         self.happens(at, from, What::Drop { to, message });
     }
 
@@ -169,10 +183,16 @@ impl Recorder {
     fn numbered<M: Message>(&mut self, from: NodeId, message: &M) -> mutua_trace::Message {
         let id = &mut self.last_id[from.index()];
         *id += 1;
-        mutua_trace::Message::new(*id, message, from, &self.header)
+        mutua_trace::Message::new(*id, message, from, &self.header, &self.views)
     }
 
     fn last<M: Message>(&self, from: NodeId, message: &M) -> mutua_trace::Message {
-        mutua_trace::Message::new(self.last_id[from.index()], message, from, &self.header)
+        mutua_trace::Message::new(
+            self.last_id[from.index()],
+            message,
+            from,
+            &self.header,
+            &self.views,
+        )
     }
 }

@@ -15,7 +15,7 @@ use mutua_algorithms::{
 };
 use mutua_trace::{Header, What};
 use serde::Serialize;
-pub use victims::{ChosenCrash, Victim};
+pub use victims::{ChosenCrash, HitCrash, Victim};
 
 use crate::{
     Distribution, Plan, Random, Recorder, Report,
@@ -78,6 +78,8 @@ pub struct RepairReport {
     pub repairs: Vec<Repaired>,
     /// The number of crashes.
     pub crashes: u64,
+    /// The processes that the crashes by part have hit, in the order of the options.
+    pub hit: Vec<HitCrash>,
     /// Reports of a crash to a process, of one that was up.
     pub wrong_reports: u64,
     /// The end of the run, in nanoseconds of virtual time.
@@ -109,8 +111,10 @@ struct Run<M: Mutex> {
     world: World<RepairMessage<M::Message>>,
     patience: u64,
     random: Random,
-    /// The crashes whose time has come and for which no process has the part yet.
-    due: Vec<ChosenCrash>,
+    /// The crashes, by their numbers, whose time has come and whose part no process has yet.
+    due: Vec<usize>,
+    /// The processes that the crashes by part have hit.
+    hit: Vec<HitCrash>,
     /// When the last heartbeat of each process arrived at each, by receiver and sender.
     heartbeats: Vec<Vec<u64>>,
     measured: Measured,
@@ -177,6 +181,7 @@ impl<M: Mutex> Run<M> {
             patience: patience(start.processes()),
             random: Random::new(plan.plan.seed, 9),
             due: Vec::new(),
+            hit: plan.chosen.iter().map(HitCrash::new).collect(),
             heartbeats: match plan.detector {
                 Detector::Perfect(_) => Vec::new(),
                 Detector::Timeout(_) => vec![vec![0; processes]; processes],
@@ -235,7 +240,7 @@ impl<M: Mutex> Run<M> {
                 }
             }
             Event::Crash { node } => self.crash(node),
-            Event::CrashChosen { index } => self.due.push(self.plan.chosen[index]),
+            Event::CrashChosen { index } => self.due.push(index),
             Event::Restart { node } => self.restart(node),
             Event::Report { node, about, changes } => self.report_change(node, about, changes),
             Event::Beat { node } => self.beat(node),
@@ -301,9 +306,12 @@ impl<M: Mutex> Run<M> {
     fn crash_the_chosen(&mut self) {
         for index in (0..self.due.len()).rev() {
             let processes: Vec<_> = self.up().map(|node| &node.process).collect();
-            let victim = self.due[index].victim.find(&processes, &self.start);
-            let Some(node) = victim else { continue };
-            let crash = self.due.remove(index);
+            let number = self.due[index];
+            let crash = self.plan.chosen[number];
+            let Some(node) = crash.victim.find(&processes, &self.start) else { continue };
+            self.due.remove(index);
+            self.hit[number].process = Some(node.0);
+            self.hit[number].at = Some(self.world.now);
             self.crash(node);
             if let Some(until) = crash.until {
                 self.world.wheel.push(until.max(self.world.now), Event::Restart { node });
@@ -467,6 +475,9 @@ impl<M: Mutex> Run<M> {
             }
             repairs::Effect::Resume { view } => {
                 note(world, who, |_| format!("view {view}"));
+                if let Some(recorder) = &mut world.recorder {
+                    recorder.begins_view(who, view, process.changes().members());
+                }
                 measured.resumes(world.now, process.view(), who, process.changes());
             }
             repairs::Effect::GoOn { without } => {
@@ -537,6 +548,7 @@ impl<M: Mutex> Run<M> {
             },
             gap: self.measured.gap,
             crashes: self.measured.causes.crashes(),
+            hit: self.hit,
             wrong_reports: self.measured.wrong_reports,
             ended_at: self.world.now,
             repairs: self.measured.repairs,

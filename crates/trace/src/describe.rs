@@ -111,7 +111,9 @@ pub fn verb(header: &Header, what: &What) -> String {
             format!("sends {} to {}", shown(message), to.join(", "))
         }
         What::AppSend { to, .. } => format!("sends an application message to {}", name(to)),
-        What::Enter { fencing_token } => format!("enters, fencing token {fencing_token}"),
+        What::Enter { fencing_token } => {
+            format!("enters, fencing token {}", Time::from_number(*fencing_token))
+        }
         What::Elected { coordinator } => format!("takes {} for the coordinator", name(coordinator)),
         What::Timer { timer, after } => format!("sets timer {}: {}", timer.word(), wait(*after)),
         What::Cancel { timer } => format!("cancels timer {}", timer.word()),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use mutua_algorithms::{NodeId, Timer, Wait};
 use serde::{Deserialize, Serialize};
 
-use crate::{Header, Values};
+use crate::{Header, Values, Views};
 
 /// Something that happened at one process. `N` is how processes are known: by number in memory, by
 /// name in a file.
@@ -185,14 +185,16 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of the machine `from`, to be shown.
+    /// A message of the machine `from`, to be shown to one who knows these views.
     pub fn new<M: mutua_algorithms::Message>(
         id: u64,
         message: &M,
         from: NodeId,
         header: &Header,
+        views: &Views,
     ) -> Self {
-        let fields = Values::render(&message.fields(), &|node| header.name_for(from, node));
+        let fields = message.fields_for_all(&|view, position| views.member(from, view, position));
+        let fields = Values::render(&fields, &|node| header.name_for(from, node));
         Self { id, kind: message.kind().into(), fields }
     }
 }

@@ -33,10 +33,12 @@ mod event;
 mod file;
 mod header;
 mod values;
+mod views;
 mod watch;
 
 pub use event::{APP, Event, Message, What};
 pub use file::{ReadError, Reader, WriteError, Writer};
 pub use header::{FORMAT, Header, Unit};
 pub use values::Values;
+pub use views::Views;
 pub use watch::Watch;

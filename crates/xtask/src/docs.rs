@@ -27,10 +27,9 @@ const END: &str = "<!-- end -->";
 const SIDE_BY_SIDE: &str = "docs/side-by-side/table.md";
 
 /// The commands whose helps list exit codes.
-const COMMANDS: [&str; 15] = [
-    "lock", "ls", "show", "watch", "verify", "break", "node", "cluster", "status", "top",
-    "simulate", "compare", "choose", "check", "replay",
-];
+const COMMANDS: &str = "lock, elect, ls, show, watch, verify, break, node, cluster, status, top, \
+    cert, config, lab, demo bank, demo failover, simulate, compare, choose, check, replay, \
+    quorums, algorithms, man, completions";
 
 /// A document that is not up to date, and its new text.
 #[derive(Debug)]
@@ -107,8 +106,11 @@ fn block(name: &str, root: &Path, mutua: &dyn Fn(&[&str]) -> Result<String>) -> 
         "algorithms-table" => algorithms_table(&algorithms()?),
         "algorithms-pages" => algorithms_pages(&algorithms()?),
         "exit-codes" => {
-            let help = |command| Ok((command, mutua(&[command, "--help"])?));
-            exit_codes(&COMMANDS.map(help).into_iter().collect::<Result<Vec<_>>>()?)?
+            let help = |command: &'static str| {
+                let words: Vec<_> = command.split(' ').chain(["--help"]).collect();
+                Ok((command, mutua(&words)?))
+            };
+            exit_codes(&COMMANDS.split(", ").map(help).collect::<Result<Vec<_>>>()?)?
         }
         "config-keys" => {
             config_keys(&serde_json::from_str(&mutua(&["config", "keys", "--json"])?)?)
@@ -276,6 +278,27 @@ fn algorithms_pages(algorithms: &Value) -> String {
     pages.collect::<Vec<_>>().join("\n")
 }
 
+fn is_election(about: &Value) -> bool {
+    field(about, "family") == "election"
+}
+
+/// The costs of one entry, or of one election.
+fn costs(about: &Value) -> String {
+    let cost = |name| field(&about["costs"], name);
+    let [light, saturated, worst] = ["light", "saturated", "worst"].map(cost);
+    if is_election(about) {
+        return format!(
+            "Costs: messages per election {light} in the best case, {saturated} if all start, \
+             {worst} at worst."
+        );
+    }
+    let [client, sync] = ["client_delay", "sync_delay"].map(cost);
+    format!(
+        "Costs: messages per entry {light} at light load, {saturated} at saturated load, {worst} \
+         at worst; client delay {client}; sync delay {sync}."
+    )
+}
+
 /// One algorithm: the heading is its name, so that the table can link to it.
 fn page(about: &Value) -> String {
     let source = field(about, "source").trim_end_matches('.');
@@ -289,25 +312,16 @@ fn page(about: &Value) -> String {
         items.iter().filter_map(Value::as_str).map(|item| wrapped("- ", item)).collect()
     };
     page += &bullets(list(about, "rules"));
-    let costs = &about["costs"];
-    let costs = format!(
-        "Costs: messages per entry {} at light load, {} at saturated load, {} at worst; client \
-         delay {}; sync delay {}.",
-        field(costs, "light"),
-        field(costs, "saturated"),
-        field(costs, "worst"),
-        field(costs, "client_delay"),
-        field(costs, "sync_delay")
-    );
-    page += &format!("\n{}", wrapped("", &costs));
+    page += &format!("\n{}", wrapped("", &costs(about)));
     let claims: Vec<_> = list(about, "claims").iter().filter_map(Value::as_str).collect();
     let claims = match claims.as_slice() {
         [] => "none, a negative control".to_owned(),
         claims => claims.join(", "),
     };
     let claims = format!(
-        "Claims: {claims}. Links: {}. Order of entry: {}.",
+        "Claims: {claims}. Links: {}. {}: {}.",
         links(about),
+        if is_election(about) { "Elects" } else { "Order of entry" },
         field(about, "order")
     );
     page += &format!("\n{}", wrapped("", &claims));

@@ -311,9 +311,10 @@ const ABOUT: About = About {
     },
     order: "the highest id",
     source: "Garcia-Molina, IEEE ToC C-31(1), 1982",
-    idea: "The highest process that is up is the coordinator. A process that misses the \
-           coordinator sends an election to all higher ones; if none answers in time, it becomes \
-           the coordinator and announces that to all lower ones; if one does, that one takes over.",
+    idea: "The highest process that is up is the coordinator. A process that suspects \
+           that the coordinator has crashed sends an election to all higher ones; if none answers \
+           in time, it becomes the coordinator and announces that to all lower ones; if one does, \
+           that one takes over.",
     rules: &[
         "To start: the highest announces itself at once; else send election to all higher ids.",
         "On an election: answer, and start an election unless one is under way or just over. In \

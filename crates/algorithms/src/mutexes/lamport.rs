@@ -328,9 +328,9 @@ const ABOUT: About = About {
            request on its way; once a later message of every other process has arrived, over links \
            that keep order, no older request can come.",
     rules: &[
-        "To enter: stamp the request, put it in the own queue, send it to all others.",
+        "To enter: stamp the request, put it in its own queue, send it to all others.",
         "On a request: put it in the queue and reply.",
-        "Enter when the own request is the first in the own queue and a later message of every \
+        "Enter when its own request is the first in its own queue and a later message of every \
          other process has arrived (confirm=reply: its reply).",
         "To leave: take the request out of the queue and send a release to all others.",
         "On a release: take the sender's request out of the queue.",

@@ -204,6 +204,7 @@ impl<M: Mutex> Generic<M> {
             Stage::Running(running) => {
                 let member = |at: NodeId| running.members.get(at.index()).copied().unwrap_or(at);
                 let variables = running.process.machine().variables().into_iter();
+                let variables = variables.chain(running.local.variables(|of| running.position(of)));
                 variables.map(|(name, value)| (name, value.with_ids(&member))).collect()
             }
             Stage::Suspended(suspended) => suspended.elector.variables(),

@@ -218,14 +218,23 @@ impl<M: Message> Message for RepairMessage<M> {
     }
 
     fn fields(&self) -> Fields {
+        self.fields_for_all(&|_, position| position)
+    }
+
+    fn fields_for_all(&self, member: &dyn Fn(Option<u32>, NodeId) -> NodeId) -> Fields {
+        let of = |view: Option<u32>, message: &M| -> Fields {
+            let id = |position| member(view, position);
+            let fields = message.fields().into_iter();
+            fields.map(|(name, value)| (name, value.with_ids(&id))).collect()
+        };
         match self {
             Self::Algorithm { view, message } => {
-                let mut fields = message.fields();
+                let mut fields = of(*view, message);
                 fields.extend(view.map(|view| ("view", view.into())));
                 fields
             }
             Self::Ring { view, again, message, .. } => {
-                let mut fields = message.fields();
+                let mut fields = of(Some(*view), message);
                 fields.push(("view", (*view).into()));
                 if *again {
                     fields.push(("again", true.into()));
@@ -233,18 +242,21 @@ impl<M: Message> Message for RepairMessage<M> {
                 fields
             }
             Self::StandIn { view, from, to, message } => {
-                let mut fields = message.fields();
+                let mut fields = of(Some(*view), message);
                 let part =
                     [("view", (*view).into()), ("of", (*from).into()), ("for", (*to).into())];
                 fields.extend(part);
                 fields
             }
             Self::Acknowledge { view, .. } => vec![("view", (*view).into())],
-            Self::Claim { arbiter, claim, .. } => vec![
-                ("arbiter", (*arbiter).into()),
-                ("request", claim.as_ref().map(|claim| claim.request).into()),
-                ("granted", claim.as_ref().is_some_and(|claim| claim.granted).into()),
-            ],
+            Self::Claim { view, arbiter, claim, .. } => {
+                let request = Value::from(claim.as_ref().map(|claim| claim.request));
+                vec![
+                    ("arbiter", (*arbiter).into()),
+                    ("request", request.with_ids(&|position| member(Some(*view), position))),
+                    ("granted", claim.as_ref().is_some_and(|claim| claim.granted).into()),
+                ]
+            }
             Self::Election { changes, message } => {
                 let mut fields = message.fields();
                 fields.push(("view", changes.view().into()));

@@ -29,7 +29,7 @@ use crate::{
     names,
     network::NetworkArguments,
     picture::PictureArguments,
-    repair::{RepairArgument, detector, elections, repair_help},
+    repair::{RepairArgument, detector, elections, repair_help, simulated},
     size,
     system::{self, SystemArguments},
     workload::WorkloadArguments,
@@ -57,8 +57,9 @@ pub(crate) struct Arguments {
     network: NetworkArguments,
 
     // The help lists the algorithms with a special repair, from the registry.
-    #[arg(long, value_name = "REPAIR", hide_possible_values = true, help = repair_help(
-        "[default: none, or generic with --election, --detector or a crash by part]",
+    #[arg(long, value_name = "REPAIR", value_parser = simulated, help = repair_help(
+        "Use --load saturated to see how waiting requests are repaired: at light load, mostly no \
+         process waits. [default: none, or generic with --election, --detector or a crash by part]",
     ))]
     repair: Option<RepairArgument>,
 
@@ -82,8 +83,8 @@ pub(crate) struct Arguments {
     /// Number of entries of the warm-up [default: until the system is in a steady state, at most 20
     /// million events; figures of a run that has not settled are marked]. A diagram shows the
     /// beginning of the run, with as many entries as are measured (use 0 to draw just those); with
-    /// a repair, from the first crash to the first entry after the last repair. --steps shows
-    /// another part.
+    /// a repair, from shortly before the first crash to shortly after the first entry that follows
+    /// the last repair. --steps shows another part.
     #[arg(long, value_name = "E", allow_hyphen_values = true,
           value_parser = system::whole)]
     warm_up: Option<u64>,
@@ -99,7 +100,8 @@ pub(crate) struct Arguments {
     runs: u64,
 
     /// Run further seeds until the 95 % intervals of messages per entry, waiting time and entries
-    /// per second are at most this wide on either side, as in 1%; at least 5 runs, at most 10000.
+    /// per second are at most this wide on either side, as in 1%, up to 50%; at least 5 runs, at
+    /// most 10000.
     #[arg(long, value_name = "PERCENT", conflicts_with = "runs", value_parser = percent)]
     precision: Option<f64>,
 
@@ -158,7 +160,8 @@ pub(crate) struct Arguments {
           value_parser = durations::nanoseconds)]
     transmission: Option<u64>,
 
-    /// Elections: maximal processing time of a message that processes assume.
+    /// Elections: maximal processing time of a message that processes assume [default: a tenth of
+    /// the mean latency].
     #[arg(long, value_name = "TIME", allow_hyphen_values = true,
           value_parser = durations::nanoseconds)]
     handling: Option<u64>,

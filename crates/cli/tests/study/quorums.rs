@@ -60,5 +60,5 @@ fn a_size_without_a_plane_names_the_nearest_and_a_picture_is_drawn() {
     assert!(fs::read_to_string(&file).expect("a picture").starts_with("<svg"));
     let page = directory.path().join("grid.html");
     let (code, _, error) = mutua(&["quorums", "--picture", page.to_str().expect("text")]);
-    assert!(code == Some(64) && error.contains("has no steps"), "{error}");
+    assert!(code == Some(64) && error.contains("ends in .svg, .png or .pdf"), "{error}");
 }

@@ -83,19 +83,19 @@ fn advantage(situation: &Situation, ranking: &Ranking, winner: &Ranked) -> Optio
     let part = PARTS.iter().max_by(|a, b| lead(a).total_cmp(&lead(b)))?;
     let ours = (part.of)(winner)?;
     let theirs: Vec<_> = behind.iter().filter_map(|one| (part.of)(one)).collect();
-    let slower = theirs.iter().filter(|&&theirs| theirs > ours * 1.001).count();
-    let (low, high) = ends(&theirs);
+    let slower: Vec<_> = theirs.iter().copied().filter(|one| *one > ours * 1.001).collect();
+    let (low, high) = ends(&slower);
     // If most others are not slower, this part does not make the difference.
-    (2 * slower > theirs.len()).then(|| {
-        format!(
-            "the difference is the time {}, {}: {slower} of {} candidates with a longer wait \
-             need longer for it ({} to {})",
-            part.words,
-            seconds(ours),
-            theirs.len(),
-            seconds(low),
-            seconds(high)
-        )
+    (2 * slower.len() > theirs.len()).then(|| {
+        let (low, high) = (seconds(low), seconds(high));
+        let range = if low == high { low } else { format!("{low} to {high}") };
+        let of = match (slower.len(), theirs.len()) {
+            (1, 1) => "the candidate".to_owned(),
+            (some, all) if some == all => format!("the {all} candidates"),
+            (some, all) => format!("{some} of the {all} candidates"),
+        };
+        let (words, ours) = (part.words, seconds(ours));
+        format!("it is ahead in the time {words}: {ours}, against {range} of {of} behind it")
     })
 }
 

@@ -37,7 +37,10 @@ impl Scene {
     fn cut_arrow(&self, arrow: &Arrow, first: u64, last: u64) -> Arrow {
         let end = end_of(arrow);
         let steps = self.times.range(arrow.sent..end.unwrap_or(u64::MAX)).count().max(1) as f64;
-        let share = |passed: usize| (passed as f64 - 0.5).max(0.0) / steps;
+        // A part of a part: the times before it are not known here any more.
+        let before = arrow.part.0;
+        let share =
+            |passed: usize| (1.0 - before).mul_add((passed as f64 - 0.5).max(0.0) / steps, before);
         let mut arrow = arrow.clone();
         if arrow.sent < first {
             arrow.part.0 = share(self.times.range(arrow.sent..first).count());
@@ -60,5 +63,36 @@ fn end_of(arrow: &Arrow) -> Option<u64> {
     match arrow.end {
         End::Received(at) | End::Lost(at) => Some(at),
         End::InFlight => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mutua_algorithms::NodeId;
+
+    use super::*;
+    use crate::diagram::scene::Style;
+
+    #[test]
+    fn a_row_of_a_part_shows_the_rest_of_a_message_that_was_sent_before_it() {
+        let arrow = Arrow {
+            from: NodeId(0),
+            to: NodeId(1),
+            sent: 1,
+            end: End::Received(9),
+            style: Style::Plain,
+            labels: vec!["m".to_owned()],
+            kind: None,
+            is_token: false,
+            part: (0.0, 1.0),
+        };
+        let scene = Scene { times: (1..=12).collect(), arrows: vec![arrow], ..Scene::default() };
+        let part = scene.cut(5, 12);
+        let begins = part.arrows[0].part.0;
+        assert!(begins > 0.3, "half of it is before the part: {begins}");
+        let row = part.cut(5, 7).arrows[0].part;
+        assert!(row.0 >= begins && row.1 > row.0 && row.1 < 1.0, "{row:?} of {begins}");
+        let next = part.cut(8, 12).arrows[0].part;
+        assert!(next.0 > begins && next.1 >= 1.0, "{next:?} of {begins}");
     }
 }

@@ -3,7 +3,7 @@
 
 use mutua_algorithms::NodeId;
 
-use super::{Structure, layout::text_width, style::look};
+use super::{Hung, Structure, layout::text_width, style::look};
 use crate::{
     Header,
     svg::{escape, put},
@@ -16,6 +16,9 @@ const SLOT: f64 = 24.0;
 /// The side of a cell of quorums.
 const CELL: f64 = 24.0;
 
+/// The height of the name of one of several trees.
+const NAME: f64 = 18.0;
+
 /// The room above, for the title, and below.
 const ABOVE: f64 = 34.0;
 const BELOW: f64 = 18.0;
@@ -23,8 +26,26 @@ const BELOW: f64 = 18.0;
 /// A structure with its positions.
 #[derive(Debug)]
 pub(super) enum Inset<'a> {
-    Tree { nodes: Vec<Placed>, edges: &'a [(NodeId, NodeId)], root: NodeId },
+    Trees(Vec<PlacedTree<'a>>),
     Quorums { of: &'a [(NodeId, Vec<NodeId>)], nodes: u32, cell: f64 },
+}
+
+/// A tree with the places of its nodes.
+#[derive(Debug)]
+pub(super) struct PlacedTree<'a> {
+    tree: &'a Hung,
+    title: String,
+    /// The height of its title.
+    above: f64,
+    nodes: Vec<Placed>,
+}
+
+impl PlacedTree<'_> {
+    /// Its width and height, with that of its title.
+    fn size(&self) -> (f64, f64) {
+        let most = |of: fn(&Placed) -> f64| self.nodes.iter().map(of).fold(0.0, f64::max);
+        (most(|node| node.x) + 40.0, most(|node| node.y) + 14.0 + self.above)
+    }
 }
 
 /// A node of a tree with its place.
@@ -40,10 +61,8 @@ impl<'a> Inset<'a> {
         let names = (0..header.processes.len()).map(|node| header.name(NodeId::from(node)));
         let widest = names.map(|name| text_width(&name)).fold(0.0, f64::max);
         match structure {
-            Structure::Tree { edges, root } => {
-                let mut nodes = Vec::new();
-                place(edges, *root, None, 0.0, widest + SLOT, &mut 0.0, &mut nodes);
-                Self::Tree { nodes, edges, root: *root }
+            Structure::Trees(trees) => {
+                Self::Trees(trees.iter().map(|tree| placed(tree, widest + SLOT)).collect())
             }
             Structure::Quorums(of) => {
                 let nodes = u32::try_from(header.processes.len()).unwrap_or(u32::MAX);
@@ -55,9 +74,9 @@ impl<'a> Inset<'a> {
     /// Its width and height.
     pub(super) fn size(&self) -> (f64, f64) {
         let (width, height) = match self {
-            Self::Tree { nodes, .. } => {
-                let most = |of: fn(&Placed) -> f64| nodes.iter().map(of).fold(0.0, f64::max);
-                (most(|node| node.x) + 40.0, most(|node| node.y) + 14.0)
+            Self::Trees(trees) => {
+                let sizes = trees.iter().map(PlacedTree::size);
+                sizes.fold((0.0, 0.0), |(wide, tall), (w, t)| (wide + w, f64::max(tall, t)))
             }
             Self::Quorums { of, nodes, cell } => {
                 let (columns, rows) = square(*nodes);
@@ -65,17 +84,29 @@ impl<'a> Inset<'a> {
                 (of.len() as f64 * (wide + 30.0), f64::from(rows) * CELL + 18.0)
             }
         };
-        (width.max(220.0) + 40.0, ABOVE + height + BELOW)
+        (width.max(220.0).max(text_width(self.title())) + 40.0, ABOVE + height + BELOW)
+    }
+
+    fn title(&self) -> &'static str {
+        match self {
+            Self::Trees(trees) if trees.len() == 1 => "the tree, its root at the start in yellow",
+            Self::Trees(_) => "the tree in each view, its root at first in yellow",
+            Self::Quorums { .. } => "the quorums (blue) of processes that request (yellow)",
+        }
     }
 
     pub(super) fn paint(&self, out: &mut String, header: &Header, top: f64) {
+        title(out, 20.0, top, self.title());
         match self {
-            Self::Tree { nodes, edges, root } => {
-                title(out, top, "the tree, its root at the start in yellow");
-                tree(out, header, nodes, edges, *root, top + ABOVE);
+            Self::Trees(trees) => {
+                let mut left = 20.0;
+                for tree in trees {
+                    title(out, left, top + 22.0, &tree.title);
+                    paint_tree(out, header, tree, (left + 4.0, top + ABOVE + 14.0 + tree.above));
+                    left += tree.size().0;
+                }
             }
             Self::Quorums { of, nodes, cell } => {
-                title(out, top, "the quorums of the processes that request");
                 for (number, (who, members)) in of.iter().enumerate() {
                     let wide = f64::from(square(*nodes).0) * cell + 30.0;
                     let at = (24.0 + number as f64 * wide, top + ABOVE);
@@ -86,9 +117,22 @@ impl<'a> Inset<'a> {
     }
 }
 
-fn title(out: &mut String, top: f64, words: &str) {
-    let y = top + 12.0;
-    put(out, format_args!("<text {} x=\"20\" y=\"{y:.1}\">{words}</text>", look("small")));
+fn title(out: &mut String, left: f64, top: f64, words: &str) {
+    if words.is_empty() {
+        return;
+    }
+    let (y, words) = (top + 12.0, escape(words));
+    put(out, format_args!("<text {} x=\"{left:.1}\" y=\"{y:.1}\">{words}</text>", look("small")));
+}
+
+/// A tree with the places of its nodes, in slots of this width.
+fn placed(tree: &Hung, slot: f64) -> PlacedTree<'_> {
+    let mut nodes = Vec::new();
+    place(&tree.edges, tree.root, None, 0.0, slot, &mut 0.0, &mut nodes);
+    // A tree without a view is the only one and needs no name.
+    let title = tree.view.as_ref().map_or_else(String::new, |view| format!("view {view}"));
+    let above = if title.is_empty() { 0.0 } else { NAME };
+    PlacedTree { tree, title, above, nodes }
 }
 
 /// Places a node in the middle of its children, and leaves side by side.
@@ -123,16 +167,10 @@ fn place(
     x
 }
 
-fn tree(
-    out: &mut String,
-    header: &Header,
-    nodes: &[Placed],
-    edges: &[(NodeId, NodeId)],
-    root: NodeId,
-    top: f64,
-) {
+fn paint_tree(out: &mut String, header: &Header, tree: &PlacedTree<'_>, at: (f64, f64)) {
+    let PlacedTree { tree: Hung { edges, root, .. }, nodes, .. } = tree;
+    let (left, top) = at;
     let at = |node: NodeId| nodes.iter().find(|placed| placed.node == node);
-    let (left, top) = (24.0, top + 14.0);
     for (a, b) in edges {
         let (Some(a), Some(b)) = (at(*a), at(*b)) else { continue };
         put(
@@ -150,7 +188,7 @@ fn tree(
     for &Placed { node, x, y } in nodes {
         let name = header.name(node);
         let (x, y, half) = (left + x, top + y, text_width(&name).max(14.0) / 2.0 + 5.0);
-        let class = if node == root { "token" } else { "box" };
+        let class = if node == *root { "token" } else { "box" };
         put(
             out,
             format_args!(

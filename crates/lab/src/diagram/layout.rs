@@ -129,6 +129,24 @@ const NARROWEST: f64 = 400.0;
 const AFTER: f64 = 120.0;
 const BEFORE: f64 = 46.0;
 
+/// The room right of the processes' lines, for the end of a label.
+pub(super) const AFTER_LINES: f64 = 20.0;
+
+/// The room that the label of a mark in the last column needs of the lines.
+fn mark_room(label: &str) -> f64 {
+    if label.is_empty() { 0.0 } else { mark_width(label) + 5.0 - AFTER_LINES }
+}
+
+/// The times whose labels are longer than the usual room right of the last column, and how much.
+fn long_labels(scene: &Scene) -> BTreeMap<u64, f64> {
+    let mut longer: BTreeMap<u64, f64> = BTreeMap::new();
+    for mark in scene.marks.iter().filter(|mark| mark.kind != MarkKind::Request) {
+        let room = longer.entry(mark.at).or_default();
+        *room = room.max(mark_room(&mark.label) - AFTER);
+    }
+    longer
+}
+
 /// The height of the axis above the first line, and of one line of labels of bundles.
 const HEAD: f64 = 34.0;
 pub(super) const BUNDLE_LABEL: f64 = 15.0;
@@ -150,6 +168,11 @@ impl Layout {
             .collect();
         let last = columns.values().copied().fold(left, f64::max);
         let right = last + if scene.goes_on() { AFTER } else { AFTER / 2.0 };
+        let labels = scene.marks.iter().filter_map(|mark| {
+            let x = columns.get(&mark.at)?;
+            (mark.kind != MarkKind::Request).then(|| x + mark_room(&mark.label))
+        });
+        let right = labels.fold(right, f64::max);
         let lines = scene.rows.iter().enumerate();
         let rows: BTreeMap<_, _> =
             lines.map(|(row, &who)| (who, top + strip.gap * row as f64)).collect();
@@ -168,6 +191,12 @@ impl Layout {
 
     pub(super) fn y(&self, who: NodeId) -> f64 {
         self.rows.get(&who).copied().unwrap_or(self.bottom)
+    }
+
+    /// The distance between the lines of two neighbours.
+    pub(super) fn gap(&self) -> f64 {
+        let lines = self.rows.len().saturating_sub(1).max(1);
+        (self.bottom - self.top) / lines as f64
     }
 
     /// How many lines are between those of two processes.
@@ -207,19 +236,21 @@ struct Strip {
     gap: f64,
     crowded: bool,
     shortened: BTreeSet<u64>,
+    /// The times that need more room than others if they are the last of a row.
+    long: BTreeMap<u64, f64>,
 }
 
 impl Strip {
     /// A linear strip has no gap that is wider than `room`.
     fn new(header: &Header, scene: &Scene, drawing: &Drawing, room: f64) -> Self {
         let crowded = is_crowded(scene);
-        let gap = row_gap(scene, crowded);
+        let (gap, long) = (row_gap(scene, crowded), long_labels(scene));
         if drawing.linear && header.unit != Unit::Step {
             let columns = linear_columns(scene, room);
-            return Self { columns, gap, crowded, shortened: BTreeSet::new() };
+            return Self { columns, gap, crowded, shortened: BTreeSet::new(), long };
         }
         let (columns, shortened) = columns(header, scene, gap, crowded);
-        Self { columns, gap, crowded, shortened }
+        Self { columns, gap, crowded, shortened, long }
     }
 
     /// The first and the last time of each row; one row without times if nothing is drawn. All rows
@@ -232,8 +263,9 @@ impl Strip {
         let mut rows: Vec<(u64, u64)> = Vec::new();
         let mut begin = 0.0;
         for (&at, &x) in &self.columns {
+            let long = self.long.get(&at).copied().unwrap_or(0.0);
             match rows.last_mut() {
-                Some(row) if x - begin <= room => row.1 = at,
+                Some(row) if x + long - begin <= room => row.1 = at,
                 Some(_) | None => {
                     rows.push((at, at));
                     begin = x;
@@ -302,7 +334,7 @@ fn columns(
     gap: f64,
     crowded: bool,
 ) -> (BTreeMap<u64, f64>, BTreeSet<u64>) {
-    let needs = needs(scene, gap);
+    let (needs, apart) = (needs(scene, gap), apart(scene));
     let crowds = if crowded { crowds(scene, gap) } else { BTreeMap::new() };
     let step = if crowded { 80.0 } else { 50.0 };
     let usual = usual_latency(scene);
@@ -325,6 +357,10 @@ fn columns(
                 shortened.insert(before);
             }
             x += wide;
+        }
+        for &(before, wide) in apart.get(&at).into_iter().flatten() {
+            let other = columns.get(&before).copied().unwrap_or(0.0);
+            x = f64::max(x, other + f64::min(wide, WIDEST_MARK));
         }
         columns.insert(at, x);
         last = Some(at);
@@ -366,27 +402,17 @@ fn crowds(scene: &Scene, gap: f64) -> BTreeMap<u64, f64> {
     crowds
 }
 
-/// How wide the column of each time must be.
+/// How wide the column of each time must be, for labels that end in the next one.
 fn needs(scene: &Scene, gap: f64) -> BTreeMap<u64, f64> {
     let mut needs: BTreeMap<u64, f64> = BTreeMap::new();
     let mut need = |at: u64, wide: f64| {
         let known = needs.entry(at).or_default();
         *known = known.max(wide);
     };
-    let mut written: BTreeMap<u64, f64> = BTreeMap::new();
-    for mark in &scene.marks {
-        let wide = mark_width(&mark.label) + 12.0;
-        match mark.kind {
-            // A request's clock stands on its left, beside what is written in the column before.
-            MarkKind::Request => {
-                let before = scene.times.range(..mark.at).next_back().copied().unwrap_or(0);
-                need(before, wide + written.get(&before).copied().unwrap_or(0.0));
-            }
-            MarkKind::Plain | MarkKind::Crash => {
-                need(mark.at, wide);
-                written.insert(mark.at, wide);
-            }
-        }
+    for mark in scene.marks.iter().filter(|mark| mark.kind == MarkKind::Request) {
+        // A request's clock stands on its left.
+        let before = scene.times.range(..mark.at).next_back().copied().unwrap_or(0);
+        need(before, mark_width(&mark.label) + 12.0);
     }
     for arrow in &scene.arrows {
         // A message that arrives in the next column needs an arrow as long as its label.
@@ -401,6 +427,26 @@ fn needs(scene: &Scene, gap: f64) -> BTreeMap<u64, f64> {
         }
     }
     needs
+}
+
+/// For each time the earlier times from which it must be apart, and how far: the label of a mark
+/// ends before the next mark of its process. Labels of others are on other lines.
+fn apart(scene: &Scene) -> BTreeMap<u64, Vec<(u64, f64)>> {
+    let mut apart: BTreeMap<u64, Vec<(u64, f64)>> = BTreeMap::new();
+    let mut last: BTreeMap<NodeId, (u64, f64)> = BTreeMap::new();
+    for mark in &scene.marks {
+        let wide = mark_width(&mark.label) + if mark.label.is_empty() { 0.0 } else { 12.0 };
+        let (left, right) = match mark.kind {
+            MarkKind::Request => (wide, 0.0),
+            MarkKind::Plain | MarkKind::Crash => (0.0, wide),
+        };
+        if let Some((at, before)) = last.insert(mark.who, (mark.at, right))
+            && before + left > 0.0
+        {
+            apart.entry(mark.at).or_default().push((at, before + left));
+        }
+    }
+    apart
 }
 
 /// The median latency of messages.

@@ -1,7 +1,10 @@
 //! The legend.
 
+use mutua_algorithms::NodeId;
+
 use super::{
-    layout::{Sheet, text_width},
+    glossary,
+    layout::{Sheet, mark_width, text_width},
     paint::THIN,
     scene::{End, Scene, SpanKind, Style},
     style::{APP, RED, ink, look},
@@ -59,28 +62,32 @@ fn entries(header: &Header, scene: &Scene, words: &[Words], sheet: &Sheet) -> Ve
     let mut entries = kinds(scene);
     entries.extend(states(scene));
     let style = |style| scene.arrows.iter().any(|arrow| arrow.style == style);
-    let lost = scene.arrows.iter().any(|arrow| matches!(arrow.end, End::Lost(_)));
+    let lost = lost(scene);
     let bundled = words.iter().any(|words| !words.bundles.is_empty());
     let bare = sheet.rows.iter().zip(words).any(|((scene, layout), words)| {
         let labels = scene.arrows.iter().zip(&words.labels);
         labels.into_iter().any(|(arrow, label)| label.is_none() && !layout.bundles.has(arrow))
     });
-    let line = |colour: &str, dash: &str| {
-        format!(
-            "<path d=\"M0 -4h18\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" \
-             stroke-dasharray=\"{dash}\"/>"
-        )
-    };
     let cross = || format!("<path {} {CROSS}/>", look("cross"));
-    let tick = |d: &str| format!("<path {} d=\"{d}\"/>", look("axis"));
-    let timed = header.unit != Unit::Step;
-    let shortened = sheet.rows.iter().any(|(_, layout)| !layout.shortened.is_empty());
     let more = [
         (style(Style::Lazy), line(ink(0).line, "5 4"), "lazy message"),
         (style(Style::App), line(APP.line, APP.dash), "application message"),
         (scene.is_in_flight_at_the_end(), line(ink(0).line, "1 4"), "in flight at the end"),
-        (lost, format!("{}{}", line(RED, "5 4"), cross()), "lost"),
-        (scene.spans.iter().any(|span| span.kind == SpanKind::Down), cross(), "crashed"),
+        (lost.is_some(), format!("{}{}", line(RED, "5 4"), cross()), lost.unwrap_or_default()),
+        (
+            scene.spans.iter().any(|span| span.kind == SpanKind::Down),
+            format!(
+                "<path {} d=\"M0 -9l10 10m0 -10l-10 10\"/><path {} d=\"M11 -4h10\"/>",
+                look("cross"),
+                look("gone")
+            ),
+            "crashed",
+        ),
+        (
+            !scene.marks.is_empty(),
+            format!("<circle {} cx=\"9\" cy=\"-4\" r=\"3\"/>", look("event")),
+            "event (hover to read)",
+        ),
         (
             bundled,
             format!(
@@ -100,15 +107,35 @@ fn entries(header: &Header, scene: &Scene, words: &[Words], sheet: &Sheet) -> Ve
             "values of a message without their names (hover to read)",
         ),
         (
-            scene.marks.iter().any(|mark| mark.label.contains("suspended")),
-            format!("<text {} x=\"-2\">abc</text>", look("mark")),
-            "step of a repair: suspended, the algorithm stops here; view n, it goes on in view n",
-        ),
-        (
             scene.has_views,
             format!("<text {} x=\"-2\">v.n</text>", look("mark")),
             "clock and fencing token: count n in epoch v, as one number v * 2^40 + n",
         ),
+    ];
+    let more = more.into_iter().chain(times(header, sheet)).filter(|(there, ..)| *there);
+    entries.extend(more.map(|(_, sign, words)| Entry::new(sign, words.to_owned())));
+    entries.extend(glossary::words(scene).into_iter().map(|(word, meaning)| Entry {
+        sign: format!("<text {} x=\"0\">{word}</text>", look("mark")),
+        words: meaning.to_owned(),
+        wide: mark_width(word) + 2.0,
+    }));
+    entries
+}
+
+/// An arrow.
+fn line(colour: &str, dash: &str) -> String {
+    format!(
+        "<path d=\"M0 -4h18\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" \
+         stroke-dasharray=\"{dash}\"/>"
+    )
+}
+
+/// What the axis says of time: whether it is there, its sign and its words.
+fn times(header: &Header, sheet: &Sheet) -> [(bool, String, &'static str); 3] {
+    let tick = |d: &str| format!("<path {} d=\"{d}\"/>", look("axis"));
+    let timed = header.unit != Unit::Step;
+    let shortened = sheet.rows.iter().any(|(_, layout)| !layout.shortened.is_empty());
+    [
         (
             shortened,
             tick("M0 -4h7m-2 4l4 -8m2 8l4 -8m-2 4h7"),
@@ -120,10 +147,22 @@ fn entries(header: &Header, scene: &Scene, words: &[Words], sheet: &Sheet) -> Ve
             "time is not to scale: distances fit the labels",
         ),
         (timed && sheet.linear, tick("M0 -4h18M3 -8v8m12 -8v8"), "time is to scale"),
-    ];
-    let more = more.into_iter().filter(|(there, ..)| *there);
-    entries.extend(more.map(|(_, sign, words)| Entry::new(sign, words.to_owned())));
-    entries
+    ]
+}
+
+/// Why messages are lost: none if no message is.
+fn lost(scene: &Scene) -> Option<&'static str> {
+    let is_down = |who: NodeId, at: u64| {
+        let mut down = scene.spans.iter().filter(|span| span.kind == SpanKind::Down);
+        down.any(|span| span.who == who && span.from <= at && span.to.is_none_or(|to| at <= to))
+    };
+    let mut lost = scene.arrows.iter().filter_map(|arrow| match arrow.end {
+        End::Lost(at) => Some(is_down(arrow.to, at)),
+        End::Received(_) | End::InFlight => None,
+    });
+    let first = lost.next()?;
+    let to_crashed = first && lost.all(|to_crashed| to_crashed);
+    Some(if to_crashed { "lost: its receiver has crashed" } else { "lost" })
 }
 
 /// Whether a message is labelled with its values only.
@@ -172,17 +211,22 @@ fn states(scene: &Scene) -> Vec<Entry> {
         let (y, height) = (-4 - i64::from(half), 2 * half);
         format!("<rect {} y=\"{y}\" width=\"18\" height=\"{height}\"/>", look(class))
     };
+    let request = format!("<circle {} cx=\"4\" cy=\"-4\" r=\"4\"/>", look("request"));
     // The clock beside a request is explained once.
     let stuck = match has(SpanKind::Waiting) {
         true => "waiting for ever",
         false => "waiting for ever, since a request with this clock",
     };
     let all = [
-        (has(SpanKind::Waiting), bar("waiting", 3), "waiting, since a request with this clock"),
+        (
+            has(SpanKind::Waiting),
+            bar("waiting", 3) + &request,
+            "waiting, since a request with this clock",
+        ),
         (has(SpanKind::InCs), bar("in-cs", 7), "in the critical section"),
         (!scene.clashes().is_empty(), bar("clash", 7), "two in the critical section"),
         (has(SpanKind::Privileged), bar("in-cs", 7), "privileged; numbers are flags"),
-        (has(SpanKind::Stuck), bar("stuck", 3), stuck),
+        (has(SpanKind::Stuck), bar("stuck", 3) + &request, stuck),
     ];
     let there = all.into_iter().filter(|(there, ..)| *there);
     there.map(|(_, sign, words)| Entry::new(sign, words.to_owned())).collect()

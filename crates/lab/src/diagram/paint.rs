@@ -123,6 +123,9 @@ fn write_legend(out: &mut String, top: f64, lines: &[Vec<legend::Entry>]) {
     }
 }
 
+/// The least width of a critical section: it is seen before the cross of a crash.
+const INSTANT: f64 = 34.0;
+
 /// The look of one of many messages: each can be followed, and together they do not hide others.
 pub(super) const THIN: &str = "stroke-width=\"0.8\" stroke-opacity=\"0.45\"";
 
@@ -139,8 +142,11 @@ impl Painter<'_> {
         for &who in &scene.rows {
             self.line(&header.name(who), self.layout.y(who));
         }
-        for span in &scene.spans {
-            self.span(span);
+        // A bar at the instant of a crash lies on the line of the crashed process.
+        let (down, up): (Vec<_>, Vec<_>) =
+            scene.spans.iter().partition(|span| span.kind == SpanKind::Down);
+        for span in down.into_iter().chain(up) {
+            self.span(span, scene.ends_in_crash(span));
         }
         self.clashes(scene);
         self.deadlock(scene);
@@ -248,7 +254,8 @@ impl Painter<'_> {
         self.put(format_args!("<path {process} d=\"M{left:.1} {y:.1}H{right:.1}\"/>"));
     }
 
-    fn span(&mut self, span: &Span) {
+    /// A period; whether the crash of its process ends it.
+    fn span(&mut self, span: &Span, crashes: bool) {
         let y = self.layout.y(span.who);
         let (from, to) = self.layout.reach(span);
         let (class, top, height) = match span.kind {
@@ -258,7 +265,18 @@ impl Painter<'_> {
             SpanKind::Down => ("down", -1.5, 3.0),
             SpanKind::Token => ("token", 8.5, 3.0),
         };
-        let width = (to - from).max(3.0);
+        let least = match span.kind {
+            SpanKind::InCs | SpanKind::Privileged => INSTANT,
+            SpanKind::Token => INSTANT / 3.0,
+            SpanKind::Waiting | SpanKind::Stuck | SpanKind::Down => 3.0,
+        };
+        // What begins and ends at one instant is seen on both sides of it; but nothing is seen of a
+        // process after its crash.
+        let (from, width) = match to - from {
+            width if width < 1.0 && crashes => (to - least, least),
+            width if width < 1.0 => (f64::midpoint(from, to) - least / 2.0, least),
+            width => (from, width),
+        };
         self.put(format_args!(
             "<rect {} x=\"{from:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{height}\"/>",
             look(class),
@@ -360,10 +378,14 @@ impl Painter<'_> {
         ));
     }
 
-    fn cross(&mut self, Point { x, y }: Point, arm: f64) {
+    fn cross(&mut self, at: Point, arm: f64) {
+        self.cross_in("cross", at, arm);
+    }
+
+    fn cross_in(&mut self, class: &str, Point { x, y }: Point, arm: f64) {
         self.put(format_args!(
             "<path {} d=\"M{:.1} {:.1}l{d:.1} {d:.1}m0 -{d:.1}l-{d:.1} {d:.1}\"/>",
-            look("cross"),
+            look(class),
             x - arm,
             y - arm,
             d = 2.0 * arm
@@ -376,9 +398,6 @@ impl Painter<'_> {
             MarkKind::Request => ("request", 5.0),
             MarkKind::Plain | MarkKind::Crash => ("event", 3.0),
         };
-        if mark.kind == MarkKind::Crash {
-            self.cross(at, 7.0);
-        }
         self.put(format_args!(
             "<circle {} cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius}\"><title>{}</title></circle>",
             look(class),
@@ -386,6 +405,11 @@ impl Painter<'_> {
             at.y,
             escape(&mark.title)
         ));
+        if mark.kind == MarkKind::Crash {
+            // Its white edge shows it on the bar of a critical section, too.
+            self.cross_in("crossed", at, 7.5);
+            self.cross(at, 7.0);
+        }
         if !mark.label.is_empty() {
             let Point { x, y } = label;
             self.edged(&format!("x=\"{x:.1}\" y=\"{y:.1}\""), &look("mark"), &mark.label);

@@ -32,6 +32,9 @@ pub(super) struct Scene {
     pub(super) deadlock: Option<Deadlock>,
 }
 
+/// The beginning of a label of a special repair, which the name of the crashed process follows.
+pub(super) const GOES_ON: &str = "goes on without ";
+
 /// In a system of at most so many processes those without events are drawn too.
 const SMALL: usize = 8;
 
@@ -41,13 +44,13 @@ pub(super) struct Violation {
     pub(super) at: u64,
     pub(super) property: String,
     pub(super) why: String,
-    /// How often it was violated after that.
-    pub(super) again: usize,
+    /// The times of those after it.
+    pub(super) again: Vec<u64>,
 }
 
 impl Violation {
     pub(super) fn text(&self) -> String {
-        let again = match self.again {
+        let again = match self.again.len() {
             0 => String::new(),
             again => format!(" (and {again} more in this picture)"),
         };
@@ -183,6 +186,12 @@ impl Scene {
         self.deadlock = Some(deadlock);
     }
 
+    /// Without the violations after the last time of the picture: a sentence counts those in it.
+    pub(super) fn without_later_violations(mut self, last: u64) -> Self {
+        self.violations.iter_mut().for_each(|one| one.again.retain(|&at| at <= last));
+        self
+    }
+
     /// Without the lines of processes of which nothing is drawn, in a large system.
     pub(super) fn without_idle_rows(mut self) -> Self {
         if self.rows.len() > SMALL {
@@ -193,6 +202,13 @@ impl Scene {
             self.rows.retain(|who| seen.contains(who));
         }
         self
+    }
+
+    /// Whether the crash of its process ends a period.
+    pub(super) fn ends_in_crash(&self, span: &Span) -> bool {
+        let is_its = |mark: &Mark| (mark.who, Some(mark.at)) == (span.who, span.to);
+        let mut crashes = self.marks.iter().filter(|mark| mark.kind == MarkKind::Crash);
+        span.kind != SpanKind::Down && crashes.any(is_its)
     }
 
     /// Whether a message is in flight when the trace ends.
@@ -360,12 +376,12 @@ impl<'a> Builder<'a> {
     fn violation(&mut self, event: &Event, property: &str, why: &str) {
         let known = self.scene.violations.iter_mut().find(|known| known.property == property);
         if let Some(known) = known {
-            known.again += 1;
+            known.again.push(event.at);
             return;
         }
         let why = format!("{}: {why}", self.header.name(event.who));
         let property = property.to_owned();
-        self.scene.violations.push(Violation { at: event.at, property, why, again: 0 });
+        self.scene.violations.push(Violation { at: event.at, property, why, again: Vec::new() });
     }
 
     fn see(&mut self, who: NodeId, at: u64) {
@@ -459,6 +475,11 @@ impl<'a> Builder<'a> {
         if let Some(last) = self.scene.marks.last_mut()
             && (last.who, last.at) == (event.who, event.at)
         {
+            // A process that goes on without another has the report of its crash.
+            let without = label.strip_prefix(GOES_ON).map(|name| format!("{name} crashed"));
+            if without.is_some_and(|report| report == last.label) {
+                last.label.clear();
+            }
             let comma = if last.label.is_empty() || label.is_empty() { "" } else { ", " };
             last.label += &format!("{comma}{label}");
             last.title += &format!("\n{title}");

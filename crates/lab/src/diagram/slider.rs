@@ -3,8 +3,8 @@
 use mutua_algorithms::Time;
 use serde::Serialize;
 
-use super::{Drawing, layout::Sheet};
-use crate::{Event, Header, describe, svg::escape};
+use super::{Drawing, axis::Scale, layout::Sheet};
+use crate::{Event, Header, Unit, What, describe, svg::escape};
 
 const PAGE: &str = include_str!("slider.html");
 
@@ -20,12 +20,18 @@ struct Data<'a> {
 #[derive(Debug, Serialize)]
 struct Step<'a> {
     at: u64,
+    /// Its time with the unit; empty for the steps of a script, which have none.
+    time: String,
     /// The remarks of the script before it.
     captions: Vec<&'a str>,
     /// What happened, a line each.
     text: String,
     /// The variables that it changed: process, variable, value.
     changes: Vec<(usize, &'a str, String)>,
+    /// The processes that crash, which lose their variables.
+    crashed: Vec<usize>,
+    /// The processes that restart.
+    restarted: Vec<usize>,
 }
 
 /// One row of the picture: its area, and the column of each step.
@@ -69,6 +75,7 @@ pub(super) fn page(
 
 fn steps<'a>(header: &Header, events: &'a [Event], drawing: &'a Drawing) -> Vec<Step<'a>> {
     let mut steps: Vec<Step<'a>> = Vec::new();
+    let scale = Scale::of(header.unit, events.last().map_or(0, |event| event.at));
     let mut begin = 0;
     while begin < events.len() {
         let at = events[begin].at;
@@ -80,7 +87,22 @@ fn steps<'a>(header: &Header, events: &'a [Event], drawing: &'a Drawing) -> Vec<
         };
         let captions = drawing.remarks.iter().filter(|(before, _)| *before == at);
         let captions = captions.map(|(_, text)| text.as_str()).collect();
-        steps.push(Step { at, captions, text, changes: changes(these) });
+        let who = |what: &What| {
+            let these = these.iter().filter(|event| event.what == *what);
+            these.map(|event| event.who.index()).collect()
+        };
+        let (crashed, restarted) = (who(&What::Crash), who(&What::Restart));
+        let time = match header.unit {
+            Unit::Step => String::new(),
+            _ => format!("{} {}", scale.text(at), scale.word),
+        };
+        let changes = changes(these);
+        // The number of nanoseconds at the beginning of the text says less than the time does.
+        let text = match text.trim_start().strip_prefix(&at.to_string()) {
+            Some(rest) if !time.is_empty() => format!("{time}{rest}"),
+            Some(_) | None => text,
+        };
+        steps.push(Step { at, time, captions, text, changes, crashed, restarted });
         begin += count;
     }
     steps

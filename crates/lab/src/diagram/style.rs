@@ -74,6 +74,7 @@ fn attributes(class: &str) -> &'static str {
         "request" => "fill=\"#ffffff\" stroke=\"#b7791f\" stroke-width=\"2.2\"",
         "mark" => "fill=\"#8a5a12\" font-weight=\"bold\"",
         "cross" => "fill=\"none\" stroke=\"#c0392b\" stroke-width=\"2.4\"",
+        "crossed" => "fill=\"none\" stroke=\"#ffffff\" stroke-width=\"4.6\"",
         "violation" => "stroke=\"#c0392b\" stroke-width=\"1.5\" stroke-dasharray=\"3 3\"",
         "violated" => "fill=\"#c0392b\" font-weight=\"bold\" text-anchor=\"middle\"",
         "deadlock" => "fill=\"#c0392b\" font-weight=\"bold\" font-size=\"13\"",

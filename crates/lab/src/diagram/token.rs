@@ -2,8 +2,8 @@
 //!
 //! A process that shows its variable `token` says so itself. Of others the messages do: they have
 //! the token from the message that brings it to the one that hands it on. A crash loses it, and so
-//! does a process that suspends the algorithm for a view change: the view that follows names its
-//! holder.
+//! does a process that suspends the algorithm for a view change, unless it is in the critical
+//! section: the view that follows names its holder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +33,8 @@ pub(super) struct Tokens {
     shown: BTreeSet<NodeId>,
     /// When a token last arrived at each.
     arrived: BTreeMap<NodeId, u64>,
+    /// The processes in the critical section.
+    in_cs: BTreeSet<NodeId>,
     /// The view of each process, in a run with a repair.
     views: BTreeMap<NodeId, String>,
     spans: Vec<Span>,
@@ -44,10 +46,12 @@ impl Tokens {
         let (who, at) = (event.who, event.at);
         if let Some(view) = event.state.get(VIEW) {
             self.views.insert(who, view.to_owned());
-            if view == NONE {
+            // A process in the critical section stays there, and is the holder in the next view.
+            if view == NONE && !self.in_cs.contains(&who) {
                 self.loses(who, at);
             }
         }
+        self.enters_or_exits(event);
         if let Some(has) = event.state.get(TOKEN) {
             self.shown.insert(who);
             if has == "true" { self.gets(who, at) } else { self.loses(who, at) }
@@ -75,6 +79,23 @@ impl Tokens {
                 self.hands_on(who, at);
             }
             What::Crash => self.loses(who, at),
+            _ => {}
+        }
+    }
+
+    fn enters_or_exits(&mut self, event: &Event) {
+        let who = event.who;
+        match event.what {
+            What::Enter { .. } | What::Start { in_cs: true } => {
+                self.in_cs.insert(who);
+            }
+            What::Exit | What::Crash => {
+                self.in_cs.remove(&who);
+                // While the algorithm is suspended, no process can get it from this one.
+                if self.views.get(&who).is_some_and(|view| view == NONE) {
+                    self.loses(who, event.at);
+                }
+            }
             _ => {}
         }
     }

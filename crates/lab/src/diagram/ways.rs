@@ -16,10 +16,12 @@ const FAN: f64 = 28.0;
 /// Of two bows that have as much room but for rounding, the first is taken.
 const TIE: f64 = 1e-6;
 
-/// How far to the right a message is drawn that is lost when it is sent, and which share of its
-/// path: several of them would cover each other otherwise.
+/// How far to the right a message is drawn that is lost when it is sent.
 const STUB: f64 = 54.0;
-const STUB_PART: f64 = 0.6;
+
+/// The distance of the cross of a lost message from the line of its receiver: beside the bars on
+/// that line, and between it and the next one, so that the cross belongs to no other process.
+const SHORT_OF: f64 = 17.0;
 
 /// The path of an arrow: straight to a neighbouring line; past other lines in a slight bow, so that
 /// it does not seem to touch their marks.
@@ -154,10 +156,11 @@ impl Ways<'_> {
         let from = self.layout.point(arrow.from, arrow.sent);
         let towards = self.layout.y(arrow.to);
         let part = |x: f64, part: f64| Point { x, y: from.y + (towards - from.y) * part };
+        let short_of = |x: f64| Point { x, y: towards - SHORT_OF.copysign(towards - from.y) };
         match arrow.end {
             End::Received(at) => self.layout.point(arrow.to, at),
-            End::Lost(at) if at == arrow.sent => part(from.x + STUB, STUB_PART),
-            End::Lost(at) => part(self.layout.x(at), 0.8),
+            End::Lost(at) if at == arrow.sent => short_of(from.x + STUB),
+            End::Lost(at) => short_of(self.layout.x(at)),
             End::InFlight => part(self.layout.right, arrow.part.0.mul_add(0.25, 0.75)),
         }
     }

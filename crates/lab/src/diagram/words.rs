@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     bundle::Bundle,
     labels::Labels,
-    layout::{BUNDLE_LABEL, Layout, Point, mark_width, text_width},
+    layout::{AFTER_LINES, BUNDLE_LABEL, Layout, Point, mark_width, text_width},
     scene::{Mark, MarkKind, Scene, Span},
     ways::{self, Way},
 };
@@ -101,11 +101,14 @@ fn bundles(scene: &Scene, layout: &Layout) -> Vec<(Point, Bundle)> {
     here.map(label).collect()
 }
 
+/// Lines of processes that have room for several labels between them.
+const FAR_APART: f64 = 70.0;
+
+/// The height of a line of labels.
+const LINE: f64 = 13.0;
+
 /// No label begins left of this.
 const MARGIN: f64 = 4.0;
-
-/// The room right of the processes' lines.
-const AFTER_LINES: f64 = 20.0;
 
 /// The possible beginnings of a mark's label, the best first.
 fn places(mark: &Mark, layout: &Layout) -> Vec<Point> {
@@ -117,14 +120,15 @@ fn places(mark: &Mark, layout: &Layout) -> Vec<Point> {
         // The messages of a request leave to the right, so its clock stands on the left.
         MarkKind::Request => vec![Point { x: left, y: above }],
         MarkKind::Plain | MarkKind::Crash => {
-            let places = [(right, above), (right, below), (left, above), (left, below)];
-            let is_in_the_picture =
-                |&(x, _): &(f64, f64)| x >= MARGIN && x + width <= layout.right + AFTER_LINES;
-            let mut seen: Vec<_> = places.into_iter().filter(is_in_the_picture).collect();
-            if seen.is_empty() {
-                seen = places.into_iter().filter(|&(x, _)| x >= MARGIN).collect();
-            }
-            seen.into_iter().map(|(x, y)| Point { x, y }).collect()
+            // Left of its event a label seems to tell what happened before: it stands there only
+            // where the picture ends. Between lines that are far apart it has more room.
+            let fits = right + width <= layout.right + AFTER_LINES;
+            let x = if fits { right } else { left.max(MARGIN) };
+            let far = layout.gap() >= FAR_APART;
+            let mut heights = vec![above, below];
+            heights.extend((far && y > layout.top).then_some(above - LINE));
+            heights.extend((far && y < layout.bottom).then_some(below + LINE));
+            heights.into_iter().map(|y| Point { x, y }).collect()
         }
     }
 }

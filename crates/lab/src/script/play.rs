@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use mutua_algorithms::{NodeId, Quorums, StartError, Tree, registry};
+use mutua_algorithms::{NodeId, Quorums, Setup, StartError, registry};
 
 use super::{
     Command, Expectation, Item, Line, Script,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Event, Header, Message, Refusal, What, Which, describe,
-    diagram::{Deadlock, Drawing, Structure},
+    diagram::{self, Deadlock, Drawing, Structure},
 };
 
 /// A script that was played, to its end or to the first step that could not be taken.
@@ -153,16 +153,13 @@ impl Script {
         if !self.system.sections.is_empty() {
             return None;
         }
-        let nodes = u32::try_from(self.system.processes.len()).ok().filter(|&n| n <= MOST_DRAWN)?;
+        let nodes = u32::try_from(self.system.processes.len())
+            .ok()
+            .filter(|&n| n <= diagram::MOST_DRAWN)?;
         match registry::about(&self.system.algorithm)?.structure {
             mutua_algorithms::Structure::Tree => {
-                let tree = Tree::new(&setup.topology, nodes).ok()?;
-                let all = (0..nodes).map(NodeId);
-                let upwards = |node: NodeId| {
-                    tree.neighbours(node).filter(move |other| *other > node).map(move |o| (node, o))
-                };
-                let edges = all.flat_map(upwards).collect();
-                Some(Structure::Tree { edges, root: setup.holder })
+                let setup = Setup { nodes, ..setup.clone() };
+                diagram::trees(&setup, &played.header, &played.events)
             }
             mutua_algorithms::Structure::Quorums => {
                 let quorums = Quorums::new(setup.quorums, nodes).ok()?;
@@ -197,8 +194,7 @@ impl Script {
     }
 }
 
-/// The structure of a larger system is not drawn, nor that of more quorums.
-const MOST_DRAWN: u32 = 40;
+/// More quorums are not drawn.
 const MOST_QUORUMS: usize = 4;
 
 pub(super) fn play_line(player: &mut dyn Player, line: &Line) -> Outcome {

@@ -57,7 +57,8 @@ pub enum RepairKind {
 impl RepairKind {
     const ALL: [Self; 3] = [Self::Generic, Self::Special, Self::WithoutViews];
 
-    fn name(self) -> &'static str {
+    /// Its name in scripts and commands.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Generic => "generic",
             Self::Special => "special",

@@ -4,5 +4,6 @@ mod any_mutex;
 mod any_script;
 mod language;
 mod pictures;
+mod repair_pictures;
 mod reply;
 mod scripts;

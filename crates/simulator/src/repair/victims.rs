@@ -5,6 +5,7 @@ use std::{fmt, str::FromStr};
 use mutua_algorithms::{
     About, Mutex, NodeId, Phase, Start, StartError, Structure, repairs::Generic,
 };
+use serde::Serialize;
 
 /// The process that a crash hits, by its part.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,6 +30,26 @@ pub struct ChosenCrash {
     pub from: u64,
     /// The time of the restart; none if it never restarts.
     pub until: Option<u64>,
+}
+
+/// The process that a crash by part has hit.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct HitCrash {
+    /// The part: `coordinator`, `holder`, `token` or `quorum-member`.
+    pub part: String,
+    /// The time from which a process with the part was looked for, in nanoseconds.
+    pub from: u64,
+    /// The first process that had it; none if there was none before the run ended.
+    pub process: Option<u32>,
+    /// When it crashed.
+    pub at: Option<u64>,
+}
+
+impl HitCrash {
+    /// The crash before its time has come.
+    pub(super) fn new(crash: &ChosenCrash) -> Self {
+        Self { part: crash.victim.to_string(), from: crash.from, process: None, at: None }
+    }
 }
 
 impl Victim {

@@ -20,7 +20,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{Generic, Stage, running::Route};
 use crate::{
-    ClaimAt, Message, Mutex, NodeId, Process, Shared, SpecialRepair, Start, Time, Timer, Wait,
+    ClaimAt, Fields, Message, Mutex, NodeId, Process, Shared, SpecialRepair, Start, Time, Timer,
+    Value, Wait,
     repairs::{Changes, Hop, Outbox, Plan, RepairMessage, View, outbox::Own},
 };
 
@@ -91,6 +92,29 @@ impl<M: Mutex> Local<M> {
                 Self::Takeover(Takeover { parts: BTreeMap::new(), inbox: VecDeque::new() })
             }
         }
+    }
+
+    /// The parts of crashed arbiters that go on here, each with its variables that are not empty:
+    /// who has its vote, and who waits for it. Ids are positions, as the algorithm's are.
+    pub(super) fn variables(&self, position: impl Fn(NodeId) -> Option<NodeId>) -> Fields {
+        let Self::Takeover(takeover) = self else { return Vec::new() };
+        let parts = takeover.parts.iter().filter_map(|(&of, part)| match part {
+            Part::Collecting { .. } => None,
+            Part::Serving(process) => {
+                let is_empty = |value: &Value| match value {
+                    Value::None | Value::Flag(false) => true,
+                    Value::List(items) => items.is_empty(),
+                    _ => false,
+                };
+                let all = process.machine().variables().into_iter();
+                let shown = all.filter(|(_, value)| !is_empty(value));
+                let shown = shown.flat_map(|(name, value)| [Value::Word(name), value]);
+                let of = position(of).map(Value::Node);
+                Some(Value::List(of.into_iter().chain(shown).collect()))
+            }
+        });
+        let parts: Vec<_> = parts.collect();
+        if parts.is_empty() { Vec::new() } else { vec![("taken_over", Value::List(parts))] }
     }
 
     /// The receiver of a message of the algorithm and the message as it is sent; none if the

@@ -3,9 +3,9 @@
 use std::{cell::RefCell, fs::File, io::BufWriter, path::PathBuf, rc::Rc};
 
 use anyhow::{Context, Result};
-use mutua_algorithms::Start;
-use mutua_lab::diagram::Drawing;
-use mutua_simulator::Recorder;
+use mutua_algorithms::{NodeId, Setup, Start};
+use mutua_lab::diagram::{self, Drawing};
+use mutua_simulator::{Partition, Recorder};
 use mutua_trace::{Event, Header, Unit, What, WriteError, Writer};
 
 use super::{
@@ -22,6 +22,8 @@ pub(super) struct Recording {
     command: String,
     /// How many critical sections there are.
     sections: u32,
+    /// The partitions of the network, which a diagram marks.
+    partitions: Vec<Partition>,
     written: Rc<RefCell<Written>>,
 }
 
@@ -41,6 +43,8 @@ struct Written {
     end: Option<usize>,
     /// The times that a diagram shows, unless an option gives others.
     times: Option<(u64, u64)>,
+    /// The system whose tree a diagram shows, and those of later views.
+    trees_of: Option<Setup>,
 }
 
 /// What a diagram shows if no option says so.
@@ -86,7 +90,8 @@ impl Recording {
         };
         let sections = arguments.sections.map_or(1, |sections| sections.count);
         let written = Rc::new(RefCell::new(written));
-        Ok(Some(Self { trace, picture, command, sections, written }))
+        let partitions = arguments.network.partition.clone();
+        Ok(Some(Self { trace, picture, command, sections, partitions, written }))
     }
 
     /// A recorder that writes to these files. [`finish`](Self::finish) reports errors.
@@ -103,6 +108,13 @@ impl Recording {
     /// gives others; nanoseconds.
     pub(super) fn show_only(&self, times: (u64, u64)) {
         self.written.borrow_mut().times = Some(times);
+    }
+
+    /// Lets the diagram show the tree of this system, if it has one, and those of the views that
+    /// follow.
+    pub(super) fn show_trees_of(&self, setup: &Setup) {
+        let is_readable = setup.nodes <= diagram::MOST_DRAWN;
+        self.written.borrow_mut().trees_of = is_readable.then(|| setup.clone());
     }
 
     /// Closes the files, or returns why they are incomplete.
@@ -125,12 +137,42 @@ impl Recording {
                 events.iter().any(|event| (first..=last).contains(&event.at))
             };
             let steps = written.times.filter(is_there);
-            let drawing = Drawing { steps, history, ..Drawing::default() };
-            self.picture.write_part(header, &events[..end], range, drawing)?;
+            let last = steps.map_or(u64::MAX, |(_, last)| last);
+            let until = events.partition_point(|event| event.at <= last);
+            let trees = |setup: &Setup| diagram::trees(setup, header, &events[..until]);
+            let structure = written.trees_of.as_ref().and_then(trees);
+            let drawing = Drawing { steps, history, structure, ..Drawing::default() };
+            let mut events = events;
+            events.truncate(end);
+            self.partitions.iter().for_each(|one| mark_partition(header, one, &mut events));
+            self.picture.write_part(header, &events, range, drawing)?;
         }
         Ok(())
     }
 }
+
+/// Adds to the events of a diagram that processes are cut off from others, and when that ends: the
+/// messages that are lost then would have no reason to see.
+fn mark_partition(header: &Header, partition: &Partition, events: &mut Vec<Event>) {
+    let all = (0..header.processes.len()).map(NodeId::from);
+    let (group, others): (Vec<_>, Vec<_>) = all.partition(|&who| partition.group.contains(who));
+    let others: Vec<_> = others.into_iter().map(|who| header.name(who)).collect();
+    let others = if others.len() > NAMED { "the others".to_owned() } else { others.join(", ") };
+    for (at, words) in [(partition.from, "cut off from"), (partition.until, "reaches again")] {
+        let is_shown = events.first().is_some_and(|first| first.at <= at)
+            && events.last().is_some_and(|last| at <= last.at);
+        if is_shown {
+            let place = events.partition_point(|event| event.at < at);
+            let text = format!("{words} {others}");
+            let note =
+                |&who: &NodeId| Event::new(at, who, What::Note { text: text.clone().into() });
+            events.splice(place..place, group.iter().map(note));
+        }
+    }
+}
+
+/// So many processes on the other side of a partition are named.
+const NAMED: usize = 4;
 
 impl Written {
     fn begin(&mut self, header: &Header) {

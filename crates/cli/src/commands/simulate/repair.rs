@@ -78,6 +78,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     if let Some(recording) = recording {
         if let Some(times) = around_the_repairs(&plan, &report) {
             recording.show_only(times);
+            recording.show_trees_of(&plan.plan.setup);
         }
         recording.finish()?;
     }
@@ -93,15 +94,20 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     Ok(ExitCode::FAILURE)
 }
 
-/// The times that a diagram shows, the first and the last: from shortly before the first crash to
-/// the first entry after the last repair, or to the first violation; none without a repair.
+/// The times that a diagram shows, the first and the last: from shortly before the first crash, or
+/// before the partition that looks like one, to the first entry after the last repair, or to the
+/// first violation; none without a repair.
 fn around_the_repairs(plan: &RepairPlan, report: &RepairReport) -> Option<(u64, u64)> {
     let (first, last) = (report.repairs.first()?, report.repairs.last()?);
     let margin = (SHOWN_AROUND * plan.plan.network.mean_latency()) as u64;
     let repaired = last.entered_at.unwrap_or(last.resumed_at).max(last.resumed_at);
     let violated = report.report.violations.first().map(|violation| violation.at);
     let end = violated.unwrap_or(repaired);
-    Some((first.changed_at.min(end).saturating_sub(margin), end + margin))
+    let begin = first.changed_at.min(end);
+    let cuts = plan.plan.network.partitions.iter();
+    let cuts = cuts.filter(|cut| (cut.from..=cut.until).contains(&begin)).map(|cut| cut.from);
+    let begin = cuts.max().unwrap_or(begin);
+    Some((begin.saturating_sub(margin), end + margin))
 }
 
 /// A diagram shows so many mean latencies before the first crash and after the last repair.
@@ -137,7 +143,7 @@ fn refuse(arguments: &Arguments) -> Result<()> {
              --detector timeout:TIME",
         )),
         Some((option @ ("--loss" | "--duplication" | "--reorder"), _)) => Err(usage(format!(
-            "{option} does not go with a repair, which needs reliable links: use --crash ID@TIME"
+            "{option} does not go with a repair, which needs reliable links: leave {option} out"
         ))),
         Some((option, _)) => Err(usage(format!(
             "{option} does not go with a repair: leave it out, or use --repair none"

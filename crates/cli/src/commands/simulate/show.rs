@@ -119,6 +119,18 @@ fn longest_wait(plan: &Plan) -> Option<f64> {
     fits.then(|| nodes + (nodes - 1.0) * hold as f64 / latency as f64)
 }
 
+/// That crashes are not repaired, and why a run that one of them stops may have measured nothing.
+fn unrepaired(text: &mut String, plan: &Plan, merged: &Report) {
+    if plan.network.outages.is_empty() {
+        return;
+    }
+    if merged.entries == 0 && plan.warm_up != Some(0) {
+        let words = "0 measured: the run stopped in its warm-up; --warm-up 0 measures those before";
+        line(text, "entries", words);
+    }
+    line(text, "crashes", "not repaired: use --repair generic or --repair special");
+}
+
 /// How far the figures can be relied on.
 fn notes(
     text: &mut String,
@@ -132,6 +144,7 @@ fn notes(
         runs => format!("95 %, over {runs} seeds"),
     };
     line(text, "intervals", &intervals);
+    unrepaired(text, plan, merged);
     if let Some(precision) = precision {
         let reached = if outcome.is_within(precision) { "reached" } else { "NOT REACHED" };
         let runs = counted(outcome.reports.len() as u64, "run");

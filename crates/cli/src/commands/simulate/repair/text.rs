@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mutua_algorithms::{About, repairs};
-use mutua_simulator::{Cause, Change, Detector, RepairPlan, RepairReport, Repaired};
+use mutua_simulator::{Cause, Change, Detector, HitCrash, RepairPlan, RepairReport, Repaired};
 
 use crate::{durations, verdict::of_seed, words::counted};
 
@@ -82,21 +82,13 @@ fn checks(report: &RepairReport) -> Vec<String> {
     violations.iter().take(5).map(line).collect()
 }
 
-/// A line for each of the first repairs, and one for all others.
+/// The lines of each of the first repairs, and one for all others.
 fn repairs_of(plan: &RepairPlan, report: &RepairReport) -> Vec<String> {
-    let mut lines = Vec::new();
-    let wanted = (plan.plan.network.outages.len() + plan.chosen.len()) as u64;
-    if report.crashes < wanted {
-        lines.push(format!(
-            "crashes      {} of {wanted}: the run ended after {} of virtual time",
-            report.crashes,
-            durations::show(report.ended_at as f64)
-        ));
-    }
+    let mut lines = missing_crashes(plan, report);
     let all = &report.repairs;
     lines.extend(all.iter().take(LISTED).enumerate().map(|(place, repaired)| {
         let is_last = all[place + 1..].iter().all(|later| later.how != "view");
-        line(repaired, is_last)
+        line(repaired, is_last, &report.hit)
     }));
     match all.len() {
         0 if report.wrong_reports > 0 => lines.push(format!(
@@ -114,6 +106,41 @@ fn repairs_of(plan: &RepairPlan, report: &RepairReport) -> Vec<String> {
         _ => {}
     }
     lines
+}
+
+/// A line for each crash that was asked for and did not happen.
+fn missing_crashes(plan: &RepairPlan, report: &RepairReport) -> Vec<String> {
+    let end = durations::show(report.ended_at as f64);
+    let is_late = |from: u64| from > report.ended_at;
+    let too_late = || format!("the run ended before, after {end} of virtual time");
+    let by_id = plan.plan.network.outages.iter().filter(|outage| is_late(outage.from));
+    let by_id = by_id.map(|outage| (outage.node.to_string(), outage.from, too_late()));
+    let by_part = report.hit.iter().filter(|hit| hit.process.is_none()).map(|hit| {
+        let part = if hit.part == "token" { "had the token".to_owned() } else { was(&hit.part) };
+        let why = match is_late(hit.from) {
+            true => too_late(),
+            false => format!("no process {part} until the run ended, after {end} of virtual time"),
+        };
+        (hit.part.clone(), hit.from, why)
+    });
+    let line = |(of, from, why): (String, u64, String)| {
+        format!("no crash     {of}@{}: {why}", durations::show(from as f64))
+    };
+    let mut lines: Vec<_> = by_id.chain(by_part).map(line).collect();
+    let wanted = (plan.plan.network.outages.len() + plan.chosen.len()) as u64;
+    let others = wanted.saturating_sub(report.crashes + lines.len() as u64);
+    if others > 0 {
+        let crashes = counted(others, "crash");
+        lines.push(format!("no crash     {crashes} by id: the process was down already"));
+    }
+    lines
+}
+
+fn was(part: &str) -> String {
+    match part {
+        "holder" => "was in the critical section".to_owned(),
+        part => format!("was {part}"),
+    }
 }
 
 /// The repairs that have no line, by what they follow.
@@ -135,8 +162,8 @@ fn others(repairs: &[Repaired]) -> String {
     format!("...          {views}, after {} (all with --json)", causes.join(", "))
 }
 
-/// One repair, its times since the first of its causes.
-fn line(repaired: &Repaired, is_last_view: bool) -> String {
+/// The lines of one repair, its times since the first of its causes.
+fn line(repaired: &Repaired, is_last_view: bool, hit: &[HitCrash]) -> String {
     let since = |at: u64| durations::show(at.saturating_sub(repaired.changed_at) as f64);
     let entry = match repaired.entered_at {
         Some(at) => format!("first entry after {}", since(at)),
@@ -148,14 +175,16 @@ fn line(repaired: &Repaired, is_last_view: bool) -> String {
     let stopped = repaired.stopped_for().map_or(String::new(), |time| {
         format!(" (none for {} before it)", durations::show(time as f64))
     });
-    let causes: Vec<_> = repaired.causes.iter().map(cause).collect();
-    let counted = if repaired.causes.len() > 1 { ", times since the first" } else { "" };
+    let causes: Vec<_> = repaired.causes.iter().map(|one| cause(one, hit)).collect();
+    let since_first = if repaired.causes.len() > 1 { ", times since the first" } else { "" };
     let (first, last) = (since(repaired.suspended_at), since(repaired.resumed_at));
+    let members = counted(repaired.members.into(), "process");
+    let go = if repaired.members == 1 { "goes" } else { "go" };
     let steps = match (repaired.without, repaired.leader) {
         (None, leader) => format!(
-            "suspended after {first}, view of {} started by {} after {}, resumed after {last}",
-            repaired.members,
-            leader.map_or("none".to_owned(), |leader| leader.to_string()),
+            "suspended after {first}, view of {members} started by {} after {}, resumed after \
+             {last}",
+            leader.map_or("none".to_owned(), name),
             since(repaired.started_at),
         ),
         (Some(crashed), None) => {
@@ -164,22 +193,48 @@ fn line(repaired: &Repaired, is_last_view: bool) -> String {
             } else {
                 format!("the first after {first}, the last after {last}")
             };
-            format!("{} go on without {crashed}, {time}", repaired.members)
+            format!("{members} {go} on without {}, {time}", name(crashed))
         }
         (Some(crashed), Some(by)) => format!(
-            "{} go on without {crashed} after {first}, its part taken over by {by} after {last}",
-            repaired.members
+            "{members} {go} on without {} after {first}, its part taken over by {} after {last}",
+            name(crashed),
+            name(by)
         ),
     };
-    format!("view {:<7} {}{counted}: {steps}, {entry}{stopped}", repaired.view, causes.join(", "))
+    // In lines of their own, which fit a terminal and a slide.
+    let indented = " ".repeat(13);
+    format!(
+        "view {:<7} {}{since_first}\n{indented}{steps}\n{indented}{entry}{stopped}",
+        repaired.view,
+        causes.join(", ")
+    )
 }
 
-fn cause(cause: &Cause) -> String {
-    let (of, at) = (cause.of, durations::show(cause.at as f64));
+/// A process as pictures name it: a number alone would look like a count.
+fn name(process: u32) -> String {
+    format!("P{process}")
+}
+
+fn cause(cause: &Cause, hit: &[HitCrash]) -> String {
+    let (of, at) = (name(cause.of), durations::show(cause.at as f64));
     match cause.what {
-        Change::Crash => format!("crash of {of} at {at}"),
+        Change::Crash => {
+            let its = |hit: &&HitCrash| (hit.process, hit.at) == (Some(cause.of), Some(cause.at));
+            format!("crash of {of}{} at {at}", hit.iter().find(its).map_or(String::new(), part))
+        }
         Change::Restart => format!("restart of {of} at {at}"),
         Change::Suspicion => format!("wrong suspicion of {of} at {at}"),
         Change::Withdrawal => format!("suspicion of {of} withdrawn at {at}"),
     }
+}
+
+/// The part by which a process was chosen, and since when one with it was awaited.
+fn part(hit: &HitCrash) -> String {
+    let since = match hit.at {
+        Some(at) if at > hit.from => {
+            format!(", the first from {} on", durations::show(hit.from as f64))
+        }
+        Some(_) | None => String::new(),
+    };
+    format!(" ({}{since})", hit.part)
 }
