@@ -118,6 +118,7 @@ fn ours(case: Case) -> Result<(u64, f64)> {
         limits: Limits { threads: 1, ..Limits::default() },
         first: false,
         walks: None,
+        invariants: Vec::new(),
     };
     let begun = Instant::now();
     let report = check(&task, &mut NoClock).map_err(|error| anyhow!("{error}"))?;

@@ -19,8 +19,10 @@ use super::{
 const SMALL: &str = "table.md";
 
 /// The systems in the README, one for each kind.
-const SHOWN: [&str; 7] = [
+const SHOWN: [&str; 9] = [
     "mutua-naimi-trehel",
+    "mutua-client-1",
+    "mutua-client-3",
     "mutua-grpc-3-naimi-trehel",
     "etcd-3",
     "zookeeper-3",

@@ -112,7 +112,7 @@ fn ratios(summary: &Summary) -> Vec<Block> {
 
 /// One side of ours: a line for each peer.
 fn ratios_of(ours: &str, targets: &[Target]) -> Table {
-    let measures = [targets::HANDOVERS, targets::DELAY, targets::AGAIN];
+    let measures = targets::MEASURES.map(|(what, ..)| what);
     let own = || targets.iter().filter(|target| target.ours == ours);
     let mut table = Table::new(&[&format!("{ours}, against")]);
     table.head.extend(measures.iter().map(|what| (*what).to_owned()));
@@ -133,8 +133,8 @@ fn ratios_of(ours: &str, targets: &[Target]) -> Table {
 fn ratio(target: &Target) -> String {
     let ratio = number(target.ratio);
     match (target.holds(), target.wanted) {
-        (Some(false), Some(wanted)) => format!("**{ratio}** ({wanted})"),
-        (_, Some(wanted)) => format!("{ratio} ({wanted})"),
+        (Some(false), Some(wanted)) => format!("**{ratio}** ({})", number(wanted)),
+        (_, Some(wanted)) => format!("{ratio} ({})", number(wanted)),
         (_, None) => ratio,
     }
 }
