@@ -34,6 +34,7 @@ use crate::exit;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the algorithms, or describe one.
+    #[command(after_help = exit::PRINT_HELP)]
     Algorithms(algorithms::Arguments),
     /// Run a command while holding a lock.
     #[command(after_help = lock::HELP, override_usage = lock::USAGE)]
@@ -59,8 +60,10 @@ pub(crate) enum Command {
     /// Demonstrate what a lock prevents, and what a cluster survives.
     Demo(demo::Arguments),
     /// Print a completion script for a shell.
+    #[command(after_help = exit::PRINT_HELP)]
     Completions(man::CompletionArguments),
     /// Print the manual, or the page of one command.
+    #[command(after_help = exit::PRINT_HELP)]
     Man(man::ManArguments),
 
     /// Model-check a small system: explore every interleaving.
@@ -91,7 +94,7 @@ pub(crate) enum Command {
     /// Run a node of a cluster.
     #[command(after_help = node::HELP)]
     Node(node::Arguments),
-    /// Found a cluster and change its members; run a trial cluster on this machine.
+    /// Create a cluster and change its members; run a trial cluster on this machine.
     #[command(after_help = cluster::HELP)]
     Cluster(cluster::Arguments),
     /// Show a node's status: view, links, and why grants are suspended.

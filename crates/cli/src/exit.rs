@@ -19,6 +19,10 @@ pub(crate) const HELP: &str = "Exit codes: 0 success; 1 a property was violated,
     expectation failed; 2 a check was not completed; 64 bad usage; 70 internal error; 73 a file \
     cannot be written.";
 
+/// For the help of the commands that only print.
+pub(crate) const PRINT_HELP: &str =
+    "Exit codes: 0 success; 64 bad usage; 73 standard output cannot be written.";
+
 /// Unavailable: no node, or grants are suspended. Nothing was started.
 pub(crate) const UNAVAILABLE: u8 = 69;
 

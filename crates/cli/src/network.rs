@@ -16,15 +16,17 @@ use crate::{durations, exit::usage, lines, system::duration};
 pub(crate) struct NetworkArguments {
     /// Latency of a message: 1ms (the default), uniform:1ms..3ms, exp:1ms, lognormal:1ms,0.5,
     /// percentiles:0=1ms/50=2ms/99=5ms/100=9ms, or file:FILE with measured latencies, one a line,
-    /// or with lines such as `99 5ms` for percentiles.
+    /// or with lines such as `99 5ms` for percentiles. A number alone is seconds, here and in all
+    /// times.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = latency)]
     pub(crate) latency: Option<Distribution>,
 
-    /// Divide the processes into regions of these sizes; --latency applies within a region.
+    /// Divide the processes into regions of these sizes, as in 3,3,4 of 10 processes, with the
+    /// latencies between them by --wan or --matrix; --latency applies within a region.
     #[arg(long, value_name = "SIZES", value_delimiter = ',')]
     pub(crate) regions: Vec<u32>,
 
-    /// Latency of a message between regions.
+    /// Latency of a message between regions, written as --latency.
     #[arg(long, value_name = "TIME", requires = "regions", allow_hyphen_values = true,
           value_parser = latency)]
     pub(crate) wan: Option<Distribution>,
@@ -42,11 +44,11 @@ pub(crate) struct NetworkArguments {
           value_parser = durations::nanoseconds)]
     pub(crate) pace: u64,
 
-    /// Share of messages that are dropped.
+    /// Share of messages that are dropped, 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_hyphen_values = true)]
     pub(crate) loss: f64,
 
-    /// Share of messages that are duplicated.
+    /// Share of messages that are duplicated, 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_hyphen_values = true)]
     pub(crate) duplication: f64,
 
@@ -54,11 +56,12 @@ pub(crate) struct NetworkArguments {
     #[arg(long, value_name = "FROM..UNTIL:IDS", value_parser = partition)]
     pub(crate) partition: Vec<Partition>,
 
-    /// Crash a process, and optionally restart it: 2@10ms or 2@10ms..20ms. `simulate` with a
-    /// repair also takes a part for the id, and crashes the first process that has it from then
-    /// on: coordinator; holder (in the critical section); token (has the token, in the critical
-    /// section or idle); quorum-member (the lowest other process of the quorum of the process in
-    /// the critical section, or else of the lowest that waits).
+    /// Crash a process, and optionally restart it: 2@10ms or 2@10ms..20ms; a time without a unit
+    /// is in seconds, as everywhere. `simulate` with a repair also takes a part for the id, and
+    /// crashes the first process that has it from then on: coordinator; holder (in the critical
+    /// section); token (has the token, in the critical section or idle); quorum-member (the lowest
+    /// other process of the quorum of the process in the critical section, or else of the lowest
+    /// that waits). The output names the process and the time.
     #[arg(long, value_name = "ID@FROM[..UNTIL]", value_parser = crash,
           allow_hyphen_values = true)]
     pub(crate) crash: Vec<CrashArgument>,
@@ -205,6 +208,12 @@ fn crash(text: &str) -> Result<CrashArgument, String> {
              number, or one of {parts}"
         )
     };
+    if text.contains(',') {
+        return Err(format!(
+            "invalid crash `{text}`: give --crash several times, as in --crash 2@10ms --crash \
+             3@20ms"
+        ));
+    }
     let (node, times) = text.split_once('@').ok_or_else(wrong)?;
     let (from, until) = match times.split_once("..") {
         None => (duration(times)?, None),

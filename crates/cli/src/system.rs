@@ -13,7 +13,7 @@ use crate::{durations, exit::usage, lines, names};
 /// Processes, variant and structure.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SystemArguments {
-    /// Number of processes that contend.
+    /// Number of processes that contend [default: 10; of check: 3, and at most 15].
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = count)]
     pub(crate) nodes: Option<u32>,
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
-use mutua_algorithms::{About, Claim, registry};
+use mutua_algorithms::{About, Claim, Costs, Kind, registry};
 
 use crate::{names, words::links};
 
@@ -56,6 +56,12 @@ const WIDE: u16 = 200;
 /// The width where there is no terminal.
 const NO_TERMINAL: u16 = 120;
 
+/// What the letters of the formulas stand for.
+const SYMBOLS: &str = "\
+N: processes; T: latency of a message; K: size of a quorum, with oneself; D: diameter of the tree;
+H(k) = 1 + 1/2 + ... + 1/k; |R|, |I|: sizes of the request set and the inform set.
+Messages are per entry, and of elections per election: in the best case, and if all start.";
+
 fn table() -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
@@ -73,9 +79,9 @@ fn table() -> String {
         // A name that is broken over two lines cannot be copied.
         names.set_constraint(ColumnConstraint::ContentWidth);
     }
-    let hint = "\n\nFor worst case, order of entry and source use a wider terminal or \
-                `mutua algorithms NAME`.";
-    format!("{table}{}", if narrow { hint } else { "" })
+    let hint = "\nFor worst case, order of entry and source use a wider terminal or `mutua \
+                algorithms NAME`.";
+    format!("{table}\n\n{SYMBOLS}{}", if narrow { hint } else { "" })
 }
 
 fn name(about: &About) -> String {
@@ -94,18 +100,7 @@ fn page(about: &About) -> String {
         }
     };
     section("Rules", about.rules.iter().map(|rule| format!("- {rule}")).collect());
-    let costs = &about.costs;
-    section(
-        "Costs",
-        vec![
-            format!(
-                "messages per entry   light {}, saturated {}, worst {}",
-                costs.light, costs.saturated, costs.worst
-            ),
-            format!("client delay         {}", costs.client_delay),
-            format!("sync delay           {}", costs.sync_delay),
-        ],
-    );
+    section("Costs", costs(about));
     let claims: Vec<_> = about.claims.iter().copied().map(Claim::name).collect();
     section(
         "Claims",
@@ -117,7 +112,7 @@ fn page(about: &About) -> String {
     );
     section(
         "Assumes",
-        vec![format!("links: {}", links(about)), format!("order of entry: {}", about.order)],
+        vec![format!("links: {}", links(about)), format!("{}: {}", order(about), about.order)],
     );
     let variants = about.options.iter().flat_map(|choice| {
         choice.values.iter().map(move |variant| {
@@ -135,4 +130,24 @@ fn page(about: &About) -> String {
         about.known_failures.iter().map(|failure| format!("- {failure}")).collect(),
     );
     page
+}
+
+/// The costs of one entry, or of one election.
+fn costs(about: &About) -> Vec<String> {
+    let costs = &about.costs;
+    let Costs { light, saturated, worst, client_delay, sync_delay, .. } = costs;
+    if about.kind == Kind::Election {
+        return vec![format!(
+            "messages per election   best {light}, all start {saturated}, worst {worst}"
+        )];
+    }
+    vec![
+        format!("messages per entry   light {light}, saturated {saturated}, worst {worst}"),
+        format!("client delay         {client_delay}"),
+        format!("sync delay           {sync_delay}"),
+    ]
+}
+
+fn order(about: &About) -> &'static str {
+    if about.kind == Kind::Election { "elects" } else { "order of entry" }
 }

@@ -6,7 +6,7 @@ mod show;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use mutua_tls::{
     Certificate, Role, date,
     issue::{self, Holder, IssueError, Issued},
@@ -23,7 +23,8 @@ Keep ca.key away from the nodes: its reader can make a certificate for any name.
 takes up new files within seconds. Certificates from another CA work as well: a node's must have \
 the member's name as common name and allow server and client authentication.
 
-Exit codes: 0 success; 1 of show: a certificate has expired; 64 bad usage; 73 a file cannot be \
+Exit codes: 0 success; 1 of show: a certificate has expired, or \
+expires within --within; 64 bad usage; 73 a file cannot be \
 written; 78 a file cannot be read or used.";
 
 /// Make and renew a private CA and certificates for mutual TLS.
@@ -42,10 +43,10 @@ enum Action {
     /// Make a CA.
     Init {
         /// Name of the CA, as certificates show it.
-        #[arg(long, default_value = "mutua CA")]
+        #[arg(long, default_value = "mutua CA", value_parser = NonEmptyStringValueParser::new())]
         name: String,
 
-        /// Validity in days.
+        /// Validity in days, 1 to 36500.
         #[arg(long, default_value_t = 3650, value_parser = days())]
         days: u32,
     },
@@ -72,7 +73,8 @@ enum Action {
     },
     /// Renew certificates, with new keys; without names, those that expire within 30 days.
     Renew {
-        /// Names of nodes and clients; ca for the CA, which keeps its key.
+        /// Names of nodes and clients; ca for the CA, which keeps its key and is valid for another
+        /// ten years.
         names: Vec<String>,
 
         #[command(flatten)]
@@ -100,7 +102,7 @@ enum Action {
 
 #[derive(Args, Clone, Copy, Debug)]
 struct Valid {
-    /// Validity in days; no longer than the CA's.
+    /// Validity in days, 1 to 36500; no longer than the CA's.
     #[arg(long, default_value_t = 365, value_parser = days())]
     days: u32,
 }
@@ -133,7 +135,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn init(directory: &Directory<'_>, name: &str, valid: Duration) -> Result<()> {
-    directory.must_not_have("ca", "it is kept")?;
+    directory.must_not_have(
+        "ca",
+        "use it, renew it with `mutua cert renew ca`, or give another --directory",
+    )?;
     let made = issue::new_authority(name, valid).map_err(failed)?;
     directory.create()?;
     directory.write("ca", &made)?;
@@ -170,7 +175,11 @@ fn report(directory: &Directory<'_>, verb: &str, name: &str) -> Result<()> {
     let about = directory.read(name)?;
     let at = directory.0.display();
     let (word, until) = (about.role.word(), date(about.until));
-    println!("{verb} the certificate of {word} {name}, valid until {until}: {at}/{name}.crt");
+    let whose = match about.role {
+        Role::Authority => "the CA".to_owned(),
+        _ => format!("{word} {name}"),
+    };
+    println!("{verb} the certificate of {whose}, valid until {until}: {at}/{name}.crt");
     Ok(())
 }
 

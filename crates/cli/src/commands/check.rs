@@ -73,6 +73,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn write_graph(task: &Task, file: &Path, line: &mut Line) -> Result<ExitCode> {
     let as_dot = file.extension().is_some_and(|ending| ending == "dot" || ending == "gv");
     let most = if as_dot { state_graph::MOST_WRITTEN } else { state_graph::MOST_DRAWN };
+    if !as_dot {
+        picture::check_svg(file)?;
+    }
     let graph = mutua_checker::graph(task, most, line).map_err(failed)?;
     line.clear();
     // No property is checked, so none is part of the scope.

@@ -28,12 +28,12 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     network: NetworkArguments,
 
-    /// Think time: from the exit of a client to its next request.
+    /// Think time: from the exit of a client to its next request, written as --latency.
     #[arg(long, value_name = "TIME", default_value = "exp:100ms", allow_hyphen_values = true,
           value_parser = durations::distribution)]
     think: Distribution,
 
-    /// Hold time: time of a client in the critical section.
+    /// Hold time: time of a client in the critical section, written as --latency.
     #[arg(long, value_name = "TIME", default_value = "1ms", allow_hyphen_values = true,
           value_parser = durations::distribution)]
     hold: Distribution,
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn situation(arguments: &Arguments) -> Result<Situation> {
     let nodes = arguments.nodes;
-    arguments.network.refuse_chosen_crashes("is not for `choose`: give a process by its id")?;
+    arguments.network.refuse_chosen_crashes("is not for `choose`")?;
     let network = arguments.network.network(nodes)?;
     let who = arguments.hot.map_or(Who::All, Who::Hot);
     let workload = Workload { load: Load::Think(arguments.think), who, hold: arguments.hold };

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use mutua_client::{CallError, endpoint::in_directory};
 use mutua_node::{Config, NodeStatus};
 use rustix::process::Signal;
@@ -27,6 +27,7 @@ use crate::{
     exit::{CONFLICT, Coded, UNAVAILABLE, of_a_file, unavailable, usage},
     local::Listener,
     names,
+    words::counted,
 };
 
 /// How long nodes may take to form a view.
@@ -43,7 +44,7 @@ Exit codes: 0 success, and all nodes grant locks; 1 a node has not joined a view
 no node answers, no cluster in the directory, or grants are suspended; 73 a file cannot be written; \
 75 the node runs, or the change is refused; 77 permission denied; 78 bad configuration.";
 
-/// Found a cluster and change its members; run a trial cluster on this machine.
+/// Create a cluster and change its members; run a trial cluster on this machine.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -63,7 +64,7 @@ enum Action {
         #[arg(long, default_value = "mutua-cluster")]
         directory: PathBuf,
 
-        /// Algorithm of all locks [default: a node's default].
+        /// Algorithm of all locks [default: naimi-trehel].
         #[arg(long)]
         algorithm: Option<String>,
 
@@ -73,8 +74,13 @@ enum Action {
 
         /// Let each node write a trace of this lock beside its configuration; `mutua replay
         /// mutua-cluster/*.trace --diagram FILE.svg` draws them.
-        #[arg(long, value_name = "LOCK")]
+        #[arg(long, value_name = "LOCK", value_parser = NonEmptyStringValueParser::new())]
         trace: Option<String>,
+
+        /// Found a new cluster in the place of the one in the directory, whose members and rules
+        /// are forgotten.
+        #[arg(long)]
+        new: bool,
     },
     /// Stop the nodes of a trial cluster, and keep their data directories.
     Down {
@@ -117,8 +123,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     runtime.block_on(async {
         match &arguments.action {
             Action::Members(action) => members::run(action).await,
-            Action::Up { nodes, directory, algorithm, with, trace } => {
-                up(*nodes, directory, trace.as_deref(), algorithm.as_deref(), with).await
+            Action::Up { nodes, directory, algorithm, with, trace, new } => {
+                let rules = (algorithm.as_deref(), &**with);
+                up(*nodes, directory, trace.as_deref(), rules, *new).await
             }
             Action::Down { directory } => down(directory).await,
             Action::Kill { name, directory } => kill(directory, name).await,
@@ -132,13 +139,13 @@ async fn up(
     nodes: usize,
     directory: &Path,
     trace: Option<&str>,
-    algorithm: Option<&str>,
-    with: &[String],
+    rules: (Option<&str>, &[String]),
+    new: bool,
 ) -> Result<ExitCode> {
     if !(1..=26).contains(&nodes) {
         return Err(usage(format!("a trial cluster has 1 to 26 nodes, not {nodes}")));
     }
-    if let Some(algorithm) = algorithm {
+    if let (Some(algorithm), _) = rules {
         names::algorithm(algorithm)?;
     }
     if let Ok(files) = configs(directory) {
@@ -152,7 +159,7 @@ async fn up(
             }
         }
     }
-    let files = write_configs(nodes, directory, algorithm, with).map_err(of_a_file)?;
+    let files = write_configs(nodes, directory, rules, new).map_err(of_a_file)?;
     for file in &files {
         spawn(file, trace)?;
     }
@@ -182,8 +189,8 @@ fn configs(directory: &Path) -> Result<Vec<PathBuf>> {
 fn write_configs(
     nodes: usize,
     directory: &Path,
-    algorithm: Option<&str>,
-    with: &[String],
+    (algorithm, with): (Option<&str>, &[String]),
+    new: bool,
 ) -> Result<Vec<PathBuf>> {
     let earlier = configs(directory).unwrap_or_default();
     let addresses = match earlier_addresses(&earlier, nodes) {
@@ -222,9 +229,15 @@ fn write_configs(
         fs::read_to_string(file).is_ok_and(|known| known == *text)
     };
     if earlier.len() != nodes || !files.iter().all(is_known) {
-        if !earlier.is_empty() {
-            let directory = directory.display();
-            eprintln!("mutua: the nodes or rules in {directory} change: a new cluster is founded");
+        if !earlier.is_empty() && !new {
+            let text = format!(
+                "{} has a cluster of {} that was made with other arguments, or one of its ports is \
+                 in use: give the same arguments as then, another --directory, or --new to found a \
+                 new cluster in its place",
+                directory.display(),
+                counted(earlier.len() as u64, "node"),
+            );
+            return Err(Coded(CONFLICT, text).into());
         }
         for old in earlier {
             if let Ok(config) = node::read(&old) {
@@ -285,7 +298,10 @@ async fn await_view(files: &[PathBuf]) -> Result<()> {
             }
             if Instant::now() > deadline {
                 let log = file.with_extension("log");
-                bail!("a node has not joined a view after {PATIENCE:?}: see {}", log.display());
+                let text = fs::read_to_string(&log).unwrap_or_default();
+                let last = text.lines().last().unwrap_or("it has logged nothing");
+                let (name, log) = (node::read(file)?.node, log.display());
+                bail!("{name} has not joined a view after {PATIENCE:?}: {last} ({log})");
             }
             sleep(Duration::from_millis(20)).await;
         }

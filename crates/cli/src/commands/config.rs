@@ -104,10 +104,17 @@ fn check(file: &std::path::Path) -> Result<()> {
             "no TLS, loopback only".to_owned()
         }
     };
+    let alone = match config.is_clustered() {
+        true => "",
+        false => {
+            "it lists no other member: a single node, in no cluster, whose locks exclude no other \
+             host; it does not use its member address\n"
+        }
+    };
     println!("{} is valid", file.display());
     println!("node {} of cluster {}, {security}", config.node, config.cluster);
     println!("data directory {}", config.data.display());
-    print!("{}", members(&config));
+    print!("{}{alone}", members(&config));
     Ok(())
 }
 

@@ -26,6 +26,7 @@ pub(crate) struct Arguments {
 enum Demo {
     /// Let several processes, each with a node, pay into one account, which is a file: once without
     /// the lock and once with it.
+    #[command(after_help = bank::HELP)]
     Bank(bank::Arguments),
     /// Run a bank on five nodes, and kill, pause and cut off nodes meanwhile.
     #[command(after_help = failover::HELP)]

@@ -39,14 +39,18 @@ part in the election of the same name.
 --observe prints the leader now and whenever it or its value changes, and goes on at another member \
 if its node is lost. Changes that follow each other closely may be reported as one.
 
-Exit codes: as for `mutua lock`: the command's own if it exited while leading; 128+N signal N ended \
-the command, the wait or the leadership; 64 bad usage; 69 no node, or grants are suspended; 75 not \
+Exit codes: the command's own if it exited while leading; 128+N signal N ended the command, the \
+wait or the leadership; 64 bad usage; 69 no node, or grants are suspended; 70 internal error; 75 not \
 elected; 77 permission denied; 78 bad configuration; 79 the leadership was lost and the command \
-killed; 126 and 127 the command cannot be run, or was not found.
+killed; 126 the command cannot be run; 127 the command was not found.
 
 Environment of the command: LOCK_NAME; LOCK_VALUE; LOCK_TOKEN, the fencing token, which grows with \
 every leader; and the others of `mutua lock`. Signals, process groups and the choice of the node are \
 as for `mutua lock`.";
+
+/// Arguments that an observer has no use for.
+const OF_CANDIDATES: [&str; 8] =
+    ["value", "command", "only_try", "wait", "ttl", "grace", "on_lost", "status_fd"];
 
 /// The arguments.
 #[derive(Debug, Args)]
@@ -60,7 +64,7 @@ pub(crate) struct Arguments {
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     /// Print the leaders of the election instead.
-    #[arg(long, conflicts_with_all = ["value", "command"])]
+    #[arg(long, conflicts_with_all = OF_CANDIDATES)]
     observe: bool,
     #[command(flatten)]
     options: HoldOptions,

@@ -24,7 +24,8 @@ page contains what it shows. The token in the printed address opens Live, which 
 of the selected node, and can revoke locks as its user may: a page without the token has no Live. \
 End it with Ctrl-C.
 
-Exit codes: 0 ended by a signal; 64 bad usage; 75 the port is in use.";
+Exit codes: 0 ended by a signal; 64 bad usage; 75 the port is in use; 78 bad configuration, or the \
+node of the options is of another cluster.";
 
 /// Open the lab: a page that plays the algorithms, lets you decide, simulates and compares.
 #[derive(Args, Debug)]

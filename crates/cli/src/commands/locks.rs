@@ -170,7 +170,7 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode> {
         if arguments.query.json {
             locks.iter().for_each(|lock| println!("{}", as_json(lock, &scope)));
         } else {
-            print_table(&locks, &scope, &unanswered);
+            print_table(&locks, arguments.prefix.as_deref(), &scope, &unanswered);
         }
         report_suspension(&stopped);
         if let Some(text) = missing(&unanswered) {
@@ -269,7 +269,7 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<ExitCode> {
             println!("{}", json!({ "name": name, "fencing_token": token, "current": current }));
         } else if !current {
             let last = match last {
-                0 => "no greater one was granted here".to_owned(),
+                0 => "the lock is not held".to_owned(),
                 last => format!("the last one granted is {last}"),
             };
             eprintln!("mutua: {}: fencing token {token} is not current: {last}", arguments.name);

@@ -8,7 +8,9 @@ use clap_complete::Shell;
 
 use crate::{names, out};
 
-/// Print the manual, or the page of one command.
+/// Print the manual, or the page of one command, in roff.
+///
+/// `mutua man lock | man -l -` shows it.
 #[derive(Debug, Args)]
 pub(crate) struct ManArguments {
     /// Command whose page to print [default: all pages].
@@ -48,7 +50,8 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<ExitCode> {
         let name = format!("mutua-{}", part.get_name());
         let page = part.clone().bin_name(format!("mutua {}", part.get_name()));
         let page = page.display_name(&name).override_usage(synopsis(part));
-        clap_mangen::Man::new(page).title(name).render(&mut pages)?;
+        let source = concat!("mutua ", env!("CARGO_PKG_VERSION"));
+        clap_mangen::Man::new(page).title(name).source(source).render(&mut pages)?;
     }
     out::write_bytes(&pages);
     Ok(ExitCode::SUCCESS)

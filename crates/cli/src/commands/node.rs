@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{ErrorKind, IsTerminal, stderr},
+    net::SocketAddr,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -14,7 +15,7 @@ use mutua_node::{Config, LogLevel, StartError, TraceConfig};
 use mutua_server::{Options, ServeError, serve};
 use tokio::{
     runtime::Builder,
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
 };
 use tracing_subscriber::{
     Layer, Registry,
@@ -57,8 +58,8 @@ pub(crate) struct Arguments {
 
     /// Also serve clients, including etcd clients, on this address and port; off loopback only with
     /// `[tls]` in the configuration, or --insecure.
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<std::net::SocketAddr>,
+    #[arg(long, value_name = "IP:PORT", value_parser = socket_address)]
+    listen: Option<SocketAddr>,
 
     /// Append a JSON line for each grant, release and loss to this file.
     #[arg(long, value_name = "FILE")]
@@ -81,6 +82,10 @@ pub(crate) struct Arguments {
     log: LogFormat,
 }
 
+fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "use IP:PORT, as in 127.0.0.1:2379 or [::1]:2379")
+}
+
 /// The format of a log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -93,10 +98,6 @@ pub(crate) enum LogFormat {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let log = log_to_stderr(at_least(LogLevel::Info, arguments.quiet), arguments.log);
     let file = config_file(arguments.config.as_deref());
-    if file == Path::new(SYSTEM_CONFIG) && !file.exists() {
-        let text = format!("no configuration: give --config FILE, or create {SYSTEM_CONFIG}");
-        return Err(Coded(CONFIG, text).into());
-    }
     let mut config = read(&file)?;
     log.set(at_least(config.log_level, arguments.quiet));
     config.insecure |= arguments.insecure;
@@ -114,7 +115,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             // Before anything is granted.
             notice::leave(&config);
         }
-        tokio::spawn(follow_log_level(log, file, arguments.quiet));
+        if let Ok(hangups) = signal(SignalKind::hangup()) {
+            tokio::spawn(follow_log_level(hangups, log, file, arguments.quiet));
+        }
         run_node(Options { node: config, socket, tcp: arguments.listen, idle: None }).await
     })
 }
@@ -137,8 +140,7 @@ fn at_least(level: LogLevel, quiet: bool) -> tracing::Level {
 
 /// Takes up the level of the log at each SIGHUP. The server around the node logs a file that cannot
 /// be read.
-async fn follow_log_level(log: Log, file: PathBuf, quiet: bool) {
-    let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
+async fn follow_log_level(mut hangups: Signal, log: Log, file: PathBuf, quiet: bool) {
     while hangups.recv().await.is_some() {
         if let Ok(config) = Config::read(&file) {
             log.set(at_least(config.log_level, quiet));
@@ -182,6 +184,10 @@ pub(crate) fn log_to_stderr(level: tracing::Level, format: LogFormat) -> Log {
 
 /// Reads a configuration; a bad one is exit code 78.
 pub(crate) fn read(path: &Path) -> Result<Config> {
+    if path == Path::new(SYSTEM_CONFIG) && !path.exists() {
+        let text = format!("no configuration: give --config FILE, or create {SYSTEM_CONFIG}");
+        return Err(Coded(CONFIG, text).into());
+    }
     Config::read(path).map_err(|error| Coded(CONFIG, error.to_string()).into())
 }
 

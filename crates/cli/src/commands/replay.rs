@@ -166,6 +166,9 @@ fn example(name: &str) -> Result<Option<&'static Example>> {
     match found.as_slice() {
         [example] => Ok(Some(example)),
         [] if Path::new(name).is_file() => Ok(None),
+        [] if Path::new(name).extension().is_some() || name.starts_with(['/', '.']) => {
+            Err(usage(format!("no such file: {name}; `mutua replay` lists the examples")))
+        }
         [] => Err(names::unknown("example or file", name, EXAMPLES.iter().map(|one| one.name))),
         several => {
             let several: Vec<_> = several.iter().map(|example| example.name).collect();

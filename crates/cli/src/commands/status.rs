@@ -14,15 +14,15 @@ use tokio::runtime::Builder;
 
 use super::locks::{ago, plain, shown};
 use crate::{
-    exit::{Coded, DENIED, UNAVAILABLE, usage},
-    local::{Endpoint, Listener},
+    exit::{CONFIG, Coded, DENIED, UNAVAILABLE, usage},
+    local::{Endpoint, Listener, required_cluster},
 };
 
 /// The end of the help.
 pub(crate) const HELP: &str = "\
 Node: --endpoint, --socket, --data or --config; else MUTUA_SOCKET; else the node of the \
 configuration MUTUA_CONFIG or /etc/mutua/mutua.toml; else this user's node on this host, which is \
-not started.
+not started. If MUTUA_CLUSTER is set, a node of another cluster, or of none, is refused.
 
 Exit codes: 0 locks are granted; 64 bad usage; 69 no node answers, or grants are suspended; 77 \
 permission denied; 78 bad configuration.";
@@ -70,6 +70,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if status.suspended.is_some() { ExitCode::from(UNAVAILABLE) } else { ExitCode::SUCCESS })
 }
 
+/// The status, if it is of a node of the cluster that `MUTUA_CLUSTER` requires.
+fn required(status: NodeStatus, endpoint: &str) -> Result<NodeStatus> {
+    let Some(name) = required_cluster()? else { return Ok(status) };
+    let found = match &status.members[..] {
+        [only] if only.id == 0 => "a single node, in no cluster".to_owned(),
+        _ if status.cluster == name => return Ok(status),
+        _ => node_of(&status.node, &status.cluster),
+    };
+    let text =
+        format!("MUTUA_CLUSTER requires a node of cluster {name}, but {endpoint} is {found}");
+    Err(Coded(CONFIG, text).into())
+}
+
 impl Which {
     /// The endpoint of the node. This user's node is not started.
     pub(crate) fn find(&self) -> Result<String> {
@@ -89,14 +102,14 @@ impl Which {
     pub(crate) async fn status(&self) -> Result<NodeStatus> {
         let endpoint = self.find()?;
         let answer = request_at(&endpoint).await;
-        answer.map_err(|error| self.no_node(&endpoint, &error))
+        required(answer.map_err(|error| self.no_node(&endpoint, &error))?, &endpoint)
     }
 
     /// The status of the node, with what the other members report of themselves.
     pub(crate) async fn status_of_all(&self) -> Result<NodeStatus> {
         let endpoint = self.find()?;
         let answer = mutua_client::status_of_all(&endpoint).await.map(of_message);
-        answer.map_err(|error| self.no_node(&endpoint, &error))
+        required(answer.map_err(|error| self.no_node(&endpoint, &error))?, &endpoint)
     }
 
     /// The error for an endpoint at which no node answers.
@@ -203,7 +216,7 @@ fn awaited_text(awaited: &[AwaitedLock]) -> String {
     for AwaitedLock { name, fencing_token, left_ms } in awaited.iter().take(MOST) {
         let _ = writeln!(
             text,
-            "waiting for {}: held with fencing token {fencing_token} when the node crashed; free \
+            "waiting for {}: held with fencing token {fencing_token} when the node ended; free \
              in {} unless its client reclaims it",
             plain(name),
             ago(*left_ms)
@@ -299,10 +312,18 @@ fn reach_text(status: &NodeStatus) -> String {
     lines.join("\n") + "\n"
 }
 
+/// The node and its cluster. A node that a command started for its user has no names of its own.
+pub(crate) fn node_of(node: &str, cluster: &str) -> String {
+    match (node, cluster) {
+        ("alone", "alone") => "this user's node".to_owned(),
+        (node, cluster) => format!("node {node} of cluster {cluster}"),
+    }
+}
+
 /// The status for people.
 pub(crate) fn text(status: &NodeStatus) -> String {
-    let mut text = format!("node {} of cluster {}", status.node, status.cluster);
-    let _ = writeln!(text, ", process {}", status.pid);
+    let mut text = node_of(&status.node, &status.cluster);
+    let _ = writeln!(text, ", pid {}", status.pid);
     let view = view_text(status);
     let _ = match (status.epoch, &status.suspended) {
         (_, Some(why)) => writeln!(text, "grants are suspended: {why}"),
@@ -337,7 +358,7 @@ pub(crate) fn text(status: &NodeStatus) -> String {
     text += &reach_text(status);
     let _ = writeln!(
         text,
-        "locks {}, held {}, waiting {}; grants {}, messages {} and {} lazy (paced while idle)",
+        "locks {}, held {}, waiting {}; grants {}, messages {}, background messages {}",
         status.locks, status.held, status.waiting, status.grants, status.messages, status.lazy
     );
     text

@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     once: bool,
 
-    /// Time between two readings, for example 200ms or 2s.
+    /// Time between two readings, for example 200ms or 2s; 100ms or more.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     interval: Duration,
 

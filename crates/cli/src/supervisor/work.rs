@@ -7,6 +7,7 @@ use std::{
         unix::net::UnixStream,
     },
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
@@ -33,6 +34,10 @@ use super::{
 const LOOK_AGAIN: u64 = 20_000_000;
 /// How often to check processes whose exit is signalled, or that cannot be killed.
 const LOOK_SELDOM: u64 = 1_000_000_000;
+
+/// How often to try to end the session of a client that has ended, and the pause between.
+const CLOSE_ATTEMPTS: u32 = 8;
+const CLOSE_PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) struct Work {
     orders: Orders,
@@ -100,10 +105,21 @@ impl Work {
         }
         self.send(FromSupervisor::Gone);
         if !self.connected && !self.orders.endpoint.is_empty() {
-            // If this fails, the lock is free when its lease expires.
-            let _ = mutua_client::close_session(&self.orders.endpoint, self.session);
+            self.close_session();
         }
         Ok(())
+    }
+
+    /// Ends the session of a client that has ended. Its node may be busy, or be started again just
+    /// now; if all attempts fail, the lock is free when its lease expires.
+    fn close_session(&self) {
+        for attempt in 1..=CLOSE_ATTEMPTS {
+            let closed = mutua_client::close_session(&self.orders.endpoint, self.session);
+            if closed.is_ok() || attempt == CLOSE_ATTEMPTS {
+                return;
+            }
+            std::thread::sleep(CLOSE_PAUSE);
+        }
     }
 
     /// Sleeps until something happens or is due.

@@ -224,6 +224,22 @@ fn a_command_goes_on_and_its_waiters_wait_though_its_node_is_killed() {
 }
 
 #[test]
+fn a_wait_that_ends_while_grants_are_suspended_reports_that_though_it_is_quiet() {
+    let mut nodes = ThreeNodes::new();
+    nodes.cluster.kill(0);
+    nodes.cluster.kill(1);
+    let endpoint = nodes.cluster.endpoint(2);
+    let arguments = ["-q", "-w", "1", "--endpoint", &*endpoint, "y"];
+    wait_for("grants to be suspended", || {
+        let done = nodes.scene.lock(&arguments, &["true"]).output().expect("run");
+        let printed = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(69), "{printed}");
+        assert!(!printed.is_empty(), "no reason");
+        printed.contains("mutua: y not acquired: grants are suspended: ")
+    });
+}
+
+#[test]
 fn a_node_that_is_stopped_in_order_hands_its_clients_over() {
     let mut nodes = ThreeNodes::new();
     let token = nodes.token();

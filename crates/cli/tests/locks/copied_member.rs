@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
     process::{Child, Stdio},
 };
@@ -50,7 +51,11 @@ fn copy_files(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("read").flatten() {
         let (kind, target) = (entry.file_type().expect("known"), to.join(entry.file_name()));
         if kind.is_file() {
-            fs::copy(entry.path(), target).expect("copied");
+            match fs::copy(entry.path(), target) {
+                // The member runs, and has put a new file in the place of this one.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                copied => drop(copied.expect("copied")),
+            }
         } else if kind.is_dir() {
             copy_files(&entry.path(), &target);
         }

@@ -5,7 +5,11 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     io::{BufRead, BufReader, Write},
-    os::unix::{ffi::OsStrExt, net::UnixListener, process::ExitStatusExt},
+    os::unix::{
+        ffi::OsStrExt,
+        net::{UnixListener, UnixStream},
+        process::ExitStatusExt,
+    },
     process::{Child, Command, Stdio},
 };
 
@@ -155,7 +159,8 @@ fn a_node_that_cannot_start_is_started_once_and_says_why() {
     let scene = Scene::new();
     assert_eq!(scene.lock(&["x"], &["true"]).status().expect("run").code(), Some(0));
     kill("-KILL", scene.node_pid());
-    wait_for("the node to be dead", || scene.node_pid() == 0);
+    // A process that ends has no command line any more before its sockets are closed.
+    wait_for("the socket to be closed", || UnixStream::connect(scene.socket()).is_err());
     let directory = scene.socket().with_extension("d");
     fs::write(directory.join("epoch"), "many").expect("written");
     fs::write(directory.join("log"), "").expect("written");

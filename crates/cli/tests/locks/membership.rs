@@ -48,7 +48,9 @@ impl Members {
     }
 
     fn id(&self, at: usize, name: &str) -> u64 {
-        self.member(at, name).and_then(|member| member["id"].as_u64()).unwrap_or_default()
+        self.member(at, name)
+            .and_then(|member| member["id"].as_str()?.parse().ok())
+            .unwrap_or_default()
     }
 
     /// Waits until a node shows this member in the view, in this role.
@@ -101,7 +103,7 @@ fn a_new_member_joins_and_votes_and_another_leaves_while_a_lock_is_held() {
     let d = members.join(&[]);
     members.wait_for_role(0, "d", "voter");
     assert!(members.lock_at(d, "y").status.success());
-    let gone = members.id(0, "c");
+    let gone = members.id(0, "c").to_string();
     let left = members.cluster(1, &["leave", "c"]);
     assert!(left.contains("c has left the cluster"), "{left}");
     assert_eq!(members.cluster.wait(2), Some(0), "a node that has left ends by itself");
@@ -109,7 +111,7 @@ fn a_new_member_joins_and_votes_and_another_leaves_while_a_lock_is_held() {
         let all = members.members(d);
         all.len() == 3 && all.iter().all(|member| member["in_view"] == true)
     });
-    assert!(members.members(0).iter().all(|member| member["id"] != gone));
+    assert!(members.members(0).iter().all(|member| member["id"].as_str() != Some(&*gone)));
     assert_eq!(members.cluster.token(&members.scene, d, "x"), Some(held), "held throughout");
     // Its data directory is of no use any more.
     let again = members.scene.command(&["node", "--config"]).arg(members.cluster.file(2)).output();
@@ -124,7 +126,7 @@ fn a_new_member_joins_and_votes_and_another_leaves_while_a_lock_is_held() {
 }
 
 #[test]
-fn a_token_is_for_one_member_and_a_name_too() {
+fn an_invitation_is_for_one_member_and_a_name_too() {
     let mut members = Members::of(2);
     let new = members.cluster.configure_next();
     let refusal = |members: &Members, arguments: &[&str]| {
@@ -136,9 +138,9 @@ fn a_token_is_for_one_member_and_a_name_too() {
     let (address, _) = token.trim().rsplit_once('/').expect("a token");
     let wrong = format!("{address}/0123456789abcdef0123456789abcdef");
     let why = refusal(&members, &["join", &wrong]);
-    assert!(why.contains("the token is unknown here"), "{why}");
+    assert!(why.contains("the invitation is unknown here"), "{why}");
     let why = refusal(&members, &["join", "--at", address]);
-    assert!(why.contains("a token is needed"), "{why}");
+    assert!(why.contains("an invitation is needed"), "{why}");
     let why = refusal(&members, &["replace", token.trim()]);
     assert!(why.contains("`c` is none of the members"), "{why}");
     // A refusal does not use the token up.
@@ -147,7 +149,7 @@ fn a_token_is_for_one_member_and_a_name_too() {
     assert!(why.contains("belongs to a member of a cluster already"), "{why}");
     fs::remove_dir_all(members.scene.path().join("c")).expect("removed");
     let why = refusal(&members, &["join", token.trim()]);
-    assert!(why.contains("the token is unknown here"), "{why}");
+    assert!(why.contains("the invitation is unknown here"), "{why}");
     let token = members.cluster(0, &["invite"]);
     let why = refusal(&members, &["join", token.trim()]);
     assert!(why.contains("a member has the name `c` already"), "{why}");

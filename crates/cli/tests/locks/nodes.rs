@@ -107,6 +107,10 @@ impl Cluster {
         self.nodes[index].as_ref().expect("it runs").id()
     }
 
+    pub(crate) fn size(&self) -> usize {
+        self.nodes.len()
+    }
+
     pub(crate) fn file(&self, index: usize) -> PathBuf {
         self.directory.join(format!("{}.toml", NAMES[index]))
     }

@@ -48,10 +48,17 @@ fn a_cluster_comes_up_says_how_it_is_and_goes_down() {
     assert_eq!(code, 69, "{text}");
     assert_eq!(text.matches("does not run").count(), 3, "{text}");
     // Later views have later epochs.
-    let (code, text) = mutua(directory, &["cluster", "up", "3"]);
+    let (code, text) = mutua(directory, &["cluster", "up", "3", "--algorithm", "suzuki-kasami"]);
     assert_eq!(code, 0, "{text}");
     assert!(self::view(&text) > view, "{text}");
     assert!(text.contains("3 members: locks are granted"), "{text}");
+    assert_eq!(mutua(directory, &["cluster", "down"]), (0, "3 nodes stopped\n".to_owned()));
+    // Another cluster takes its place only if the user says so.
+    let (code, text) = mutua(directory, &["cluster", "up", "2"]);
+    assert!(code == 75 && text.contains("a cluster of 3 nodes"), "{code} {text}");
+    let (code, text) = mutua(directory, &["cluster", "up", "2", "--new"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("2 members: locks are granted"), "{text}");
 }
 
 #[test]

@@ -25,6 +25,23 @@ FULL = "--full" in sys.argv
 NODE_MODULES = os.environ.get("THIRD_PARTY_NODE_MODULES", "")
 
 
+# Every process that was started. One that is left running would keep the output of this script open,
+# and its reader waiting.
+STARTED = []
+
+
+def start_process(command, **options):
+    process = subprocess.Popen(command, **options)
+    STARTED.append(process)
+    return process
+
+
+def end_all():
+    for process in STARTED:
+        if process.poll() is None:
+            process.kill()
+
+
 def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -50,7 +67,7 @@ class Cluster:
                 file.write('cluster = "recipes"\nnode = "%s"\ndata = "data"\n%s' % (name, members))
             endpoint = "127.0.0.1:%d" % free_port()
             command = [MUTUA, "node", "--quiet", "--config", config, "--listen", endpoint]
-            self.nodes.append(subprocess.Popen(command))
+            self.nodes.append(start_process(command))
             self.endpoints.append(endpoint)
         for index in range(size):
             self.until(lambda: self.show("ready", index) is not None)
@@ -88,8 +105,8 @@ class Holder:
         self.name, self.release_by, self.group = name, release, group
         pipe = subprocess.PIPE
         environment = {**os.environ, **(environment or {})}
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment,
-                                        start_new_session=group)
+        self.process = start_process(command, stdin=pipe, stdout=pipe, text=True, env=environment,
+                                     start_new_session=group)
         self.lines, self.held = [], threading.Event()
         threading.Thread(target=self.read, daemon=True).start()
 
@@ -282,8 +299,9 @@ def elect_with_etcdctl(cluster):
 def elect_beside_mutua(cluster):
     """`mutua elect` and `etcdctl elect` lead in turn, and each observes the other."""
     every, old = ",".join(cluster.endpoints), {"ETCDCTL_API": "3"}
+    observe = [MUTUA, "elect", "--endpoint", cluster.endpoints[-1], "--observe", "both"]
+    ours = Holder(observe, "mutua elect --observe")
     elect = [MUTUA, "elect", "--ttl", "3s", "--endpoint", cluster.endpoints[-1]]
-    ours = Holder(elect + ["--observe", "both"], "mutua elect --observe")
     theirs = ["etcdctl", "--endpoints", every, "elect"]
     observer = Holder(theirs + ["-l", "both"], "etcdctl elect -l", environment=old)
     observes = lambda value: any("leader %s," % value in line for line in ours.lines)
@@ -317,7 +335,13 @@ def elect_with_npm(cluster):
 
 
 def run(story, *arguments):
-    timer = threading.Timer(120, lambda: (print("HANGS: " + story, flush=True), os._exit(1)))
+    def give_up():
+        print("HANGS: " + story, flush=True)
+        end_all()
+        os._exit(1)
+
+    timer = threading.Timer(120, give_up)
+    timer.daemon = True
     timer.start()
     arguments[0](*arguments[1:])
     timer.cancel()
@@ -374,4 +398,7 @@ def main():
     lose_nodes(known)
 
 
-main()
+try:
+    main()
+finally:
+    end_all()

@@ -10,7 +10,10 @@ use anyhow::Result;
 use mutua_tls::{Certificate, date};
 use serde::Serialize;
 
-use super::files::{Directory, unusable};
+use super::{
+    DAY,
+    files::{Directory, unusable},
+};
 
 /// A certificate for programs.
 #[derive(Serialize)]
@@ -49,6 +52,9 @@ pub(super) fn run(
             println!("{}", serde_json::to_string(&row(&file, &about, is_revoked, now))?);
         } else {
             print!("{}", text(&file, &about, is_revoked, now));
+            if about.left(now) <= within && !within.is_zero() {
+                println!("  expires within {} days", within.as_secs() / DAY.as_secs());
+            }
         }
     }
     if found.is_empty() && !json {

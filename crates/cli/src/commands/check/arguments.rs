@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use anyhow::Result;
 use clap::{
     Args, ValueEnum,
-    builder::{PossibleValuesParser, TypedValueParser},
+    builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
 };
 use mutua_algorithms::{About, Claim, Kind, Links, NodeId, registry, repairs::ElectionName};
 use mutua_checker::{
@@ -99,7 +99,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "K", default_value_t = 1)]
     app_messages: u32,
 
-    /// Check this property instead of the claimed ones; may be given several times.
+    /// Check this property instead of the claimed ones; may be given several times:
+    /// mutual-exclusion, deadlock-free, liveness, ordering, bounded-bypass, fencing,
+    /// convergence, agreement or termination.
     #[arg(long = "property", value_name = "NAME")]
     properties: Vec<String>,
 
@@ -126,24 +128,28 @@ pub(crate) struct Arguments {
     first: bool,
 
     /// Stop each search after this many states. The limit is checked between batches, so that some
-    /// thousand states more may be searched.
+    /// thousand states more may be searched [default: no limit].
     #[arg(long, value_name = "COUNT")]
     max_states: Option<u64>,
 
-    /// Stop each search when the program uses this much memory: 500M or 6G.
+    /// Stop each search when the program uses this much memory: 500M or 6G [default: no
+    /// limit].
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     max_memory: Option<u64>,
 
-    /// Stop each search after this time: seconds, or with a unit, such as 10m.
+    /// Stop each search after this time, such as 10m; a number alone is seconds [default: no
+    /// limit].
     #[arg(long, value_name = "TIME", value_parser = durations::seconds)]
     time: Option<f64>,
 
-    /// Explore only states within this many steps of the start.
+    /// Explore only states within this many steps of the start [default: no limit; of a random
+    /// walk: 1000].
     #[arg(long, value_name = "STEPS")]
     depth: Option<usize>,
 
     /// Explore only runs with at most this many delays. Without a delay the first step of a fixed
-    /// order is taken (clients by id, then links by id); taking the next one instead costs a delay.
+    /// order is taken (clients by id, then links by id); taking the next one instead costs a delay
+    /// [default: no limit].
     #[arg(long, value_name = "COUNT", conflicts_with = "walks")]
     delays: Option<u32>,
 
@@ -159,8 +165,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "walks")]
     seed: u64,
 
-    /// Number of threads [default: the number of cores].
-    #[arg(long, value_name = "COUNT")]
+    /// Number of threads, 1 to 256 [default: the number of cores].
+    #[arg(long, value_name = "COUNT",
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
     threads: Option<usize>,
 
     /// Write every counterexample to this directory: a script for `mutua replay` and a diagram.
@@ -294,10 +301,13 @@ impl Arguments {
                     let text = fs::read_to_string(file)
                         .map_err(|error| usage(format!("cannot read {file}: {error}")))?;
                     let lines = text.lines().map(str::trim);
-                    lines
-                        .filter(|it| !it.is_empty() && !it.starts_with('#'))
-                        .map(str::to_owned)
-                        .collect()
+                    let formulas = lines.filter(|it| !it.is_empty() && !it.starts_with('#'));
+                    let formulas: Vec<_> = formulas.map(str::to_owned).collect();
+                    if formulas.is_empty() {
+                        // Otherwise only the claimed properties would be checked.
+                        return Err(usage(format!("{file} has no formula: write one per line")));
+                    }
+                    formulas
                 }
             };
             for text in texts {

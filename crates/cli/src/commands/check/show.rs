@@ -231,7 +231,7 @@ fn explanation(task: &Task, property: &str, trail: &Trail) -> String {
     if property == Claim::Agreement.name() {
         return match task.system.repair {
             None => disagreement(trail),
-            Some(_) => two_in_charge(trail),
+            Some(_) => two_in_charge(task, trail),
         };
     }
     // The run ends in a deadlock, if the script of it does.
@@ -277,14 +277,18 @@ fn disagreement(trail: &Trail) -> String {
     }
 }
 
-/// Two processes are in charge at once, each by what it knows; or one view has two leaders.
-fn two_in_charge(trail: &Trail) -> String {
+/// Two processes are in charge at once, each by what it knows, or one view has two leaders: which
+/// of them, as the script of the run says.
+fn two_in_charge(task: &Task, trail: &Trail) -> String {
     let who = trail.steps.last().map_or_else(String::new, |step| name_of(step.at));
-    format!(
-        "{}       {who} can grant or enter by itself (it has the token, or coordinates) while \
-         another process can too,\n       or its view has two leaders\n",
-        last(trail)
-    )
+    let scripted = counterexample::script(task, Claim::Agreement.name(), trail).ok();
+    let events = scripted.map_or_else(Vec::new, |scripted| scripted.played.events);
+    let why = events.iter().rev().find_map(|event| match &event.what {
+        mutua_trace::What::Violation { why, .. } => Some(why.to_string()),
+        _ => None,
+    });
+    let why = why.unwrap_or_else(|| "another process is in charge too".to_owned());
+    format!("{}       at {who}: {why}\n", last(trail))
 }
 
 /// The steps that repeat, and the processes that wait for ever meanwhile.

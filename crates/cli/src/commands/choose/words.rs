@@ -77,8 +77,9 @@ fn in_practice(ranking: &Ranking) -> String {
         None => "not among those that fit here".to_owned(),
     };
     format!(
-        "\nIn the configuration of every node:\n\n{}\n{dedicated}Without a rule a node uses \
-         {name}, {rank}.\n{DEFAULT}{OTHERS}",
+        "\nIn the configuration of every node before the cluster is founded; later by `mutua \
+         cluster rules FILE`:\n\n{}\n{dedicated}Without a rule a node uses {name}, \
+         {rank}.\n{DEFAULT}{OTHERS}",
         winner.locks
     )
 }

@@ -42,10 +42,10 @@ pub(super) enum Action {
         /// Let fencing tokens begin above this one. Needed if all data directories of a cluster are
         /// lost and the resources that its locks guard have seen higher tokens than the clock
         /// allows for.
-        #[arg(long, value_name = "TOKEN")]
+        #[arg(long, value_name = "FENCING_TOKEN")]
         above: Option<u64>,
     },
-    /// Make a one-time token with which a new member can join at this node within an hour.
+    /// Make an invitation, with which one new member can join at this node within an hour.
     Invite {
         #[command(flatten)]
         node: Which,
@@ -119,16 +119,17 @@ pub(super) struct Host {
 
 #[derive(Args, Debug)]
 pub(super) struct Joining {
-    /// Token of `mutua cluster invite`. Not needed with TLS, where the certificate tells the name.
-    token: Option<String>,
+    /// Invitation, as `mutua cluster invite` prints it. Not needed with TLS, where the certificate
+    /// contains the name.
+    invitation: Option<String>,
 
-    /// Address of a member to join at [default: that of the token, else those of the
+    /// Address of a member to join at [default: that of the invitation, else those of the
     /// configuration].
     #[arg(long, value_name = "ADDRESS")]
     at: Option<String>,
 
-    /// Role of the member [default: voter while fewer than five vote, else follower; that of the
-    /// replaced member].
+    /// Role of the member [default of join: voter while fewer than five vote, else follower; of
+    /// replace: that of the replaced member].
     #[arg(long, value_enum)]
     role: Option<RoleName>,
 
@@ -181,7 +182,11 @@ pub(super) async fn run(action: &Action) -> Result<ExitCode> {
         Action::Promote { name, role, node } => {
             let role = Role::from(*role).name();
             change(node, name, Some(role)).await?;
-            println!("{name} is or becomes a {role}: see `mutua cluster members`");
+            let once = if role == Role::Follower.name() { "" } else { ", once it has the log" };
+            println!(
+                "decided: {name} is a {role} from the next view on{once}; `mutua cluster members` \
+                 shows it"
+            );
         }
         Action::Rules { file, node } => rules(node, file.as_deref()).await?,
         Action::Recover { host, others_are_lost, longest } => {
@@ -206,7 +211,11 @@ async fn rules(node: &Which, file: Option<&Path>) -> Result<()> {
             0 => "as the cluster was founded".to_owned(),
             number => format!("change {number}"),
         };
-        println!("# rules of locks, {changes}; {} serves the rest", mutua_node::DEFAULT_ALGORITHM);
+        let default = mutua_node::DEFAULT_ALGORITHM;
+        match known.rules.trim() {
+            "" => println!("# no rules, {changes}: all locks use {default}"),
+            _ => println!("# rules of locks, {changes}; all other locks use {default}"),
+        }
         print!("{}", known.rules);
         return Ok(());
     };
@@ -262,7 +271,7 @@ fn init(config: &Config, above: Option<u64>) -> Result<()> {
 
 async fn join(joining: &Joining, replaces: bool) -> Result<()> {
     let config = joining.host.config()?;
-    let Joining { token, at, role, .. } = joining;
+    let Joining { invitation: token, at, role, .. } = joining;
     if let Some(at) = at {
         check_address(at)?;
     }
@@ -358,17 +367,19 @@ fn text(status: &NodeStatus) -> String {
         "member", "id", "role", "address", "incarnation", "state", "lease", "records", "custody"
     );
     for member in &status.members {
-        let incarnation = match member.incarnation {
+        let number = |number: u64| match number {
             0 => "-".to_owned(),
-            incarnation => incarnation.to_string(),
+            number => number.to_string(),
         };
+        let word = |word: &str| if word.is_empty() { "-".to_owned() } else { word.to_owned() };
+        let (id, incarnation) = (number(member.id), number(member.incarnation));
         let _ = writeln!(
             text,
             "{:<width$}  {:<20}  {:<8}  {:<address$}  {incarnation:<20}  {:<9}  {}  {}",
             member.name,
-            member.id,
-            member.role,
-            member.address,
+            id,
+            word(&member.role),
+            word(&member.address),
             state(member),
             reported(member),
             not_reached(status, member)

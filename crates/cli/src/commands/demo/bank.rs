@@ -13,7 +13,12 @@ use clap::Args;
 use mutua_lab::plot::{Hold, Panel, Timeline};
 
 use super::{Scratch, picture, teller};
-use crate::exit::{Coded, FILE, usage};
+use crate::exit::usage;
+
+/// The end of the help.
+pub(crate) const HELP: &str = "\
+Exit codes: 0 no update was lost with the lock; 1 an update was lost with the lock, or a process \
+failed; 64 bad usage; 73 a file cannot be written.";
 
 /// Let several processes, each with a node, pay into one account, which is a file: once without the
 /// lock and once with it.
@@ -29,14 +34,14 @@ pub(super) struct Arguments {
     /// Number of deposits per process, 1 to 1000.
     #[arg(long, default_value_t = 5)]
     deposits: u64,
-    /// Balance at the start.
+    /// Balance at the start, 0 to 10^12.
     #[arg(long, value_name = "AMOUNT", default_value_t = 0,
           value_parser = clap::value_parser!(u64).range(..=MOST))]
     initial: u64,
-    /// Amount of a deposit.
+    /// Amount of a deposit, 1 to 10^12.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=MOST))]
     amount: u64,
-    /// Also draw both runs to this SVG file.
+    /// Also draw both runs to this file: .svg, .png or .pdf.
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
 }
@@ -48,6 +53,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let &Arguments { processes, deposits, initial, amount, ref picture } = arguments;
     if !(1..=16).contains(&processes) || !(1..=1000).contains(&deposits) {
         return Err(usage("--processes must be 1 to 16, and --deposits 1 to 1000"));
+    }
+    if let Some(file) = picture {
+        crate::picture::check_svg(file)?;
     }
     let expected = processes as u64 * deposits * amount;
     let mut runs = Vec::new();
@@ -61,8 +69,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         runs.push(run);
     }
     if let Some(file) = picture {
-        fs::write(file, timeline(&runs, processes).svg())
-            .map_err(|error| Coded(FILE, format!("{}: {error}", file.display())))?;
+        crate::picture::write_svg(file, &timeline(&runs, processes).svg())?;
     }
     anyhow::ensure!(runs[1].lost() == 0, "an update was lost although the lock was held");
     Ok(ExitCode::SUCCESS)

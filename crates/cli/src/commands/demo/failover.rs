@@ -53,11 +53,12 @@ const QUICK_CALM: Duration = Duration::from_millis(300);
 /// Run a bank on five nodes, and kill, pause and cut off nodes meanwhile.
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// Time of undisturbed transfers before and after each fault [default: 3s].
+    /// Time of undisturbed transfers before and after each fault, as in 3, 0.3 or 500ms; a number
+    /// alone is seconds; at most 1h [default: 3s].
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
     seconds: Option<Duration>,
 
-    /// View lease of the nodes [default: 1.5s, the default of a node].
+    /// View lease of the nodes, 300ms to 30s [default: 1.5s, the default of a node].
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
     view_lease: Option<Duration>,
 
@@ -65,7 +66,7 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with_all = ["seconds", "view_lease"])]
     quick: bool,
 
-    /// Measure instead: cause each fault so many times, each time in a new cluster.
+    /// Measure instead: cause each fault this many times, 1 to 1000, each time in a new cluster.
     #[arg(long, value_name = "TIMES", conflicts_with_all = ["seconds", "quick"])]
     measure: Option<usize>,
 
@@ -194,7 +195,7 @@ async fn play(
     let mut outcomes = Vec::new();
     for &fault in faults {
         sleep(calm).await;
-        let struck = failover.strike(fault, &struck_nodes).await?;
+        let mut struck = failover.strike(fault, &struck_nodes).await?;
         screen.line(&format!("{}: {}", fault.title(), failover.names_of(&struck)));
         struck_nodes.extend(struck.nodes());
         failover.await_recovery(&struck).await?;
@@ -205,7 +206,7 @@ async fn play(
             millis(outcome.other_locks_ms)
         ));
         sleep(calm).await;
-        failover.repair(&struck).await?;
+        failover.repair(&mut struck).await?;
         screen.line("  all nodes are in one view again");
         outcomes.push(failover.outcome(&struck));
     }

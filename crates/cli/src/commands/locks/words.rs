@@ -6,13 +6,22 @@ use mutua_client::{Scope, proto::v1};
 use serde_json::{Value, json};
 
 /// Prints one row per lock.
-pub(super) fn print_table(locks: &[v1::Lock], scope: &Scope, unanswered: &[String]) {
+pub(super) fn print_table(
+    locks: &[v1::Lock],
+    prefix: Option<&str>,
+    scope: &Scope,
+    unanswered: &[String],
+) {
     if locks.is_empty() {
-        let known = match unanswered {
-            [] => "no locks in use",
-            _ => "no locks in use at the members that answered,",
+        let such = match prefix.unwrap_or_default() {
+            "" => String::new(),
+            prefix => format!(" whose name starts with `{}`", plain(prefix)),
         };
-        return println!("{known} in scope {}", plain(&scope.to_string()));
+        let answered = match unanswered {
+            [] => "",
+            _ => " at the members that answered,",
+        };
+        return println!("no locks{such} in use{answered} in scope {}", plain(&scope.to_string()));
     }
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use mutua_algorithms::registry;
 use mutua_lab::{
     EXAMPLES, SOURCES, Script,
-    script::{Outcome, Played},
+    script::{Outcome, Played, Repair},
 };
 use mutua_trace::{What, Writer, describe};
 use serde_json::{Value, json};
@@ -104,6 +104,9 @@ fn head(script: &Script, played: &Played) -> String {
     let mut text = format!("{}\n{title}", script.name);
     if !played.header.settings.is_empty() {
         text += &format!(", {}", played.header.settings);
+    }
+    if let Some(Repair { kind, election }) = script.system.repair {
+        text += &format!(", {} repair, elections by {}", kind.name(), election.name());
     }
     text.push('\n');
     for (label, words) in [("source", &script.source), ("shows", &script.shows)] {

@@ -15,6 +15,7 @@ use super::sample::{Rates, Sample, waiting};
 use crate::commands::{
     locks::{ago, holder_text},
     plain,
+    status::node_of,
 };
 
 /// The most members and waiters that have a row of their own.
@@ -167,9 +168,8 @@ impl View {
         let queued: usize = self.sample.locks.iter().map(waiting).sum();
         vec![
             Line::raw(format!(
-                "node {} of cluster {}, process {}",
-                plain(&status.node),
-                plain(&status.cluster),
+                "{}, pid {}",
+                plain(&node_of(&status.node, &status.cluster)),
                 status.pid
             )),
             Line::styled(plain(&state), style),
@@ -345,7 +345,7 @@ mod tests {
         let view = view(vec![lock("deploy", 2), lock("backup", 0)]);
         let lines = shown(&view, 80, 24);
         let text = lines.join("\n");
-        assert!(lines[0].starts_with("node a of cluster shop, process 42"), "{text}");
+        assert!(lines[0].starts_with("node a of cluster shop, pid 42"), "{text}");
         assert!(lines[1].starts_with("view 3: locks are granted"), "{text}");
         assert!(lines[2].starts_with("held 2, waiting 2"), "{text}");
         for part in

@@ -69,6 +69,8 @@ pub(super) struct Outcome {
     pub(super) view_changes: u64,
     /// How long before the next grant the holder that was cut off knew that it had lost the lock.
     pub(super) lost_before_ms: Option<i64>,
+    /// How long after it was resumed the paused holder reported that it had lost the lock.
+    pub(super) lost_after_resume_ms: Option<u64>,
 }
 
 /// A fault that has been caused.
@@ -77,6 +79,8 @@ pub(super) struct Struck {
     nodes: Vec<usize>,
     at: Instant,
     view: u64,
+    /// When the process that it paused was resumed.
+    resumed: Option<Instant>,
 }
 
 impl Struck {
@@ -127,7 +131,7 @@ impl Failover {
         if fault == Fault::TokenKilled {
             self.bank.run(true);
         }
-        Ok(Struck { fault, nodes, at, view })
+        Ok(Struck { fault, nodes, at, view, resumed: None })
     }
 
     /// Waits until the other nodes have gone on without those that were struck.
@@ -141,10 +145,13 @@ impl Failover {
     }
 
     /// Ends the fault, and waits until all nodes are in one view.
-    pub(super) async fn repair(&mut self, struck: &Struck) -> Result<()> {
+    pub(super) async fn repair(&mut self, struck: &mut Struck) -> Result<()> {
         match struck.fault {
             Fault::HolderCutOff => self.nodes.network.heal(),
-            Fault::HolderPaused => self.nodes.signal(struck.nodes[0], Signal::CONT),
+            Fault::HolderPaused => {
+                struck.resumed = Some(Instant::now());
+                self.nodes.signal(struck.nodes[0], Signal::CONT);
+            }
             Fault::LeaderStopped => {
                 self.nodes.wait(struck.nodes[0]);
                 self.bank.state().branches[struck.nodes[0]].status = None;
@@ -176,8 +183,9 @@ impl Failover {
         let pauses = others.map(|node| state.branches[node].own_pause);
         let signed = |time: Instant| i64::try_from(millis(time - struck.at)).unwrap_or(i64::MAX);
         let lost = state.branches[struck.nodes[0]].lost_at;
-        let lost = lost.filter(|_| struck.fault == Fault::HolderCutOff);
-        let lost_before = lost.zip(state.grants.first);
+        let lost_before = lost.filter(|_| struck.fault == Fault::HolderCutOff);
+        let lost_before = lost_before.zip(state.grants.first);
+        let lost_after = lost.zip(struck.resumed);
         Outcome {
             fault: struck.fault,
             nodes: struck.nodes.iter().map(|&node| self.nodes.names()[node].clone()).collect(),
@@ -185,6 +193,8 @@ impl Failover {
             other_locks_ms: millis(pauses.max().unwrap_or_default()),
             view_changes: state.view().saturating_sub(struck.view),
             lost_before_ms: lost_before.map(|(lost, granted)| signed(granted) - signed(lost)),
+            lost_after_resume_ms: lost_after
+                .map(|(lost, resumed)| millis(lost.saturating_duration_since(resumed))),
         }
     }
 

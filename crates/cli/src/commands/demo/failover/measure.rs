@@ -24,6 +24,8 @@ struct Measured {
     /// The longest time without a grant, each of them in order.
     gap_ms: Vec<u64>,
     other_locks_ms: Vec<u64>,
+    /// How long after it was resumed a paused holder reported that it had lost the lock.
+    lost_after_resume_ms: Vec<u64>,
 }
 
 impl Measured {
@@ -33,11 +35,15 @@ impl Measured {
             values.sort_unstable();
             values
         };
+        let mut lost: Vec<_> =
+            outcomes.iter().filter_map(|outcome| outcome.lost_after_resume_ms).collect();
+        lost.sort_unstable();
         Self {
             fault,
             samples: outcomes.len(),
             gap_ms: sorted(|outcome| outcome.longest_gap_ms),
             other_locks_ms: sorted(|outcome| outcome.other_locks_ms),
+            lost_after_resume_ms: lost,
         }
     }
 }
@@ -78,11 +84,15 @@ async fn once(fault: Fault, view_lease: Duration) -> Result<(Outcome, bool)> {
     let mut failover = Failover::start(view_lease).await?;
     failover.bank.run(true);
     sleep(BEFORE).await;
-    let struck = failover.strike(fault, &BTreeSet::new()).await?;
+    let mut struck = failover.strike(fault, &BTreeSet::new()).await?;
     failover.await_recovery(&struck).await?;
     // The last pause of the nodes' own locks comes with their next reports.
     sleep(view_lease / 2).await;
-    let outcome = failover.outcome(&struck);
+    let mut outcome = failover.outcome(&struck);
+    if fault == Fault::HolderPaused {
+        failover.repair(&mut struck).await?;
+        outcome.lost_after_resume_ms = failover.outcome(&struck).lost_after_resume_ms;
+    }
     Ok((outcome, failover.result(Vec::new()).is_right()))
 }
 
@@ -104,5 +114,16 @@ fn table(all: &[Measured]) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    let mut text: String = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
+    for one in all.iter().filter(|one| !one.lost_after_resume_ms.is_empty()) {
+        let values = &one.lost_after_resume_ms;
+        let (least, greatest) = (values[0], values[values.len() - 1]);
+        let median = values[values.len() / 2];
+        text += &format!(
+            "{}: it reports the loss {least}, {median}, {greatest} ms (least, median, greatest) \
+             after it was resumed\n",
+            one.fault.title()
+        );
+    }
+    text
 }

@@ -38,6 +38,7 @@ impl RunResult {
             "other locks",
             "view changes",
             "holder knew before",
+            "after it was resumed",
         ]);
         for outcome in &self.faults {
             table.add_row([
@@ -47,9 +48,10 @@ impl RunResult {
                 millis(outcome.other_locks_ms),
                 outcome.view_changes.to_string(),
                 outcome.lost_before_ms.map(|ms| format!("{ms} ms")).unwrap_or_default(),
+                outcome.lost_after_resume_ms.map(|ms| format!("{ms} ms")).unwrap_or_default(),
             ]);
         }
-        for column in 2..6 {
+        for column in 2..7 {
             if let Some(column) = table.column_mut(column) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
