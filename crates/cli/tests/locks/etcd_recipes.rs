@@ -106,8 +106,8 @@ async fn until_granted(channel: &Channel, name: &str, created: i64) -> i64 {
     }
 }
 
-async fn campaign(channel: &Channel, lease: i64, value: &[u8]) -> LeaderKey {
-    let (name, value) = (b"e".to_vec(), value.to_vec());
+async fn campaign(channel: &Channel, name: &[u8], lease: i64, value: &[u8]) -> LeaderKey {
+    let (name, value) = (name.to_vec(), value.to_vec());
     let campaign = CampaignRequest { name, lease, value };
     let elected = ElectionClient::new(channel.clone()).campaign(campaign).await;
     elected.expect("elected").into_inner().leader.expect("a key")
@@ -118,8 +118,8 @@ async fn proclaim(channel: &Channel, leader: &LeaderKey, value: &[u8]) {
     ElectionClient::new(channel.clone()).proclaim(proclaim).await.expect("proclaimed");
 }
 
-async fn leader(channel: &Channel) -> Result<KeyValue, Status> {
-    let request = LeaderRequest { name: b"e".to_vec() };
+async fn leader(channel: &Channel, name: &[u8]) -> Result<KeyValue, Status> {
+    let request = LeaderRequest { name: name.to_vec() };
     let response = ElectionClient::new(channel.clone()).leader(request).await?;
     Ok(response.into_inner().kv.expect("a key"))
 }
@@ -129,7 +129,7 @@ fn the_last_proclaimed_value_is_known_when_the_leaders_node_is_killed() {
     on_three_nodes(async |_, cluster| {
         let a = channel(cluster, 0).await;
         let id = lease(&a, 60).await;
-        let elected = campaign(&a, id, b"one").await;
+        let elected = campaign(&a, b"e", id, b"one").await;
         proclaim(&a, &elected, b"two").await;
         // As Go's Election proclaims.
         let put = put_if(&a, (&elected.key, elected.rev), b"three", id).await.expect("done");
@@ -137,7 +137,7 @@ fn the_last_proclaimed_value_is_known_when_the_leaders_node_is_killed() {
         cluster.kill(0);
         let (b, c) = (channel(cluster, 1).await, channel(cluster, 2).await);
         for member in [&b, &c] {
-            let known = settled(async || leader(member).await).await;
+            let known = settled(async || leader(member, b"e").await).await;
             assert_eq!(known.value, b"three");
             assert_eq!((known.key, known.create_revision), (elected.key.clone(), elected.rev));
         }
@@ -147,7 +147,30 @@ fn the_last_proclaimed_value_is_known_when_the_leaders_node_is_killed() {
         assert_eq!(observed.kv.expect("a key").value, b"three");
         // It leads on, and proclaims at another member.
         proclaim(&b, &elected, b"four").await;
-        assert_eq!(leader(&c).await.expect("known").value, b"four");
+        assert_eq!(leader(&c, b"e").await.expect("known").value, b"four");
+    });
+}
+
+/// The other members may have recorded a value before the leader's node looks whether they have:
+/// many leaders at once keep the nodes busy, so that some do.
+#[test]
+fn leaders_that_proclaim_value_after_value_stay_leaders() {
+    on_three_nodes(async |_, cluster| {
+        let (a, b) = (channel(cluster, 0).await, channel(cluster, 1).await);
+        let mut leaders = tokio::task::JoinSet::new();
+        for number in 0..24u8 {
+            let (a, b) = (a.clone(), b.clone());
+            leaders.spawn(async move {
+                let name = [b'e', number];
+                let id = lease(&a, 60).await;
+                let elected = campaign(&a, &name, id, b"first").await;
+                for value in 0..100u8 {
+                    proclaim(if value % 2 == 0 { &a } else { &b }, &elected, &[value]).await;
+                }
+                assert_eq!(leader(&b, &name).await.expect("known").value, [99]);
+            });
+        }
+        leaders.join_all().await;
     });
 }
 

@@ -93,14 +93,14 @@ impl Service {
         let (name, lease, state) = (Name::clone(&entry.name), entry.lease, entry.state);
         let request = core.leases.request_of(&name).filter(|_| !self.is_alone());
         if let Some(request) = request.filter(|_| entry.proposed.is_some()) {
-            return Some(Put::Wait(core.await_record(request)?));
+            return Some(Put::Wait(core.await_report(request)));
         }
         let revision = self.take_revision(core, &name);
         let recording = match (state, request) {
             (State::Held(_), Some(request)) => {
                 core.recipes.propose(key, value.to_vec(), revision);
                 core.record_hold(now, request, lease);
-                return Some(Put::Recording(revision, core.await_record(request)?));
+                return Some(Put::Recording(revision, core.await_report(request)));
             }
             (State::Waiting(_), _) => {
                 core.recipes.put(key, value.to_vec(), revision);
@@ -194,12 +194,15 @@ impl Core {
     /// The record of a change that is on its way.
     fn await_record(&mut self, request: RequestId) -> Option<Recording> {
         let Some(NodeRequest::Granted(guard)) = self.requests.get(&request) else { return None };
-        if !guard.is_changing() {
-            return None;
-        }
+        guard.is_changing().then(|| self.await_report(request))
+    }
+
+    /// The report of a change that was made. The change itself may be complete already: other
+    /// members answer while this one is still at it.
+    fn await_report(&mut self, request: RequestId) -> Recording {
         let (done, recording) = oneshot::channel();
         self.changing.entry(request).or_default().push(done);
-        Some(recording)
+        recording
     }
 
     /// A change of a hold's record may be complete.
