@@ -1,16 +1,18 @@
 //! One run of a mutual exclusion algorithm with a repair: crashes, their detection, and the
 //! election and the next view, or the algorithm's special repair.
 
+mod agreement;
 mod causes;
 mod measured;
 mod victims;
 
+use agreement::Agreement;
 use causes::Causes;
 pub use causes::{Cause, Change};
 use measured::Measured;
 pub use measured::{ByPurpose, Repaired};
 use mutua_algorithms::{
-    Effect, Mutex, NodeId, Phase, Shared, SpecialRepair, Start, StartError, Timer, Wait,
+    Claim, Effect, Mutex, NodeId, Phase, Shared, SpecialRepair, Start, StartError, Timer, Wait,
     repairs::{self, ElectionName, Generic, Outbox, Plan as Views, RepairMessage},
 };
 use mutua_trace::{Header, What};
@@ -117,6 +119,7 @@ struct Run<M: Mutex> {
     hit: Vec<HitCrash>,
     /// When the last heartbeat of each process arrived at each, by receiver and sender.
     heartbeats: Vec<Vec<u64>>,
+    agreement: Agreement,
     measured: Measured,
 }
 
@@ -163,7 +166,10 @@ impl<M: Mutex> Run<M> {
             return Err(StartError::new(fault));
         }
         let processes = start.processes() as usize;
-        let mut world = world(&plan.plan, &start, views.links(), start.about().claims, false);
+        let mut claims = start.about().claims.to_vec();
+        // A negative control promises nothing.
+        claims.extend((!claims.is_empty()).then_some(Claim::Agreement));
+        let mut world = world(&plan.plan, &start, views.links(), &claims, false);
         // A view change issues requests again, which these two do not know.
         world.checks.here.ordering = None;
         world.checks.here.bypass = None;
@@ -186,6 +192,7 @@ impl<M: Mutex> Run<M> {
                 Detector::Perfect(_) => Vec::new(),
                 Detector::Timeout(_) => vec![vec![0; processes]; processes],
             },
+            agreement: Agreement::new(processes),
             measured: Measured::new(
                 Causes::new(matches!(plan.detector, Detector::Perfect(_))),
                 plan.gap_at,
@@ -329,6 +336,7 @@ impl<M: Mutex> Run<M> {
             return;
         }
         self.world.checks.crashes(who, &node.client);
+        self.agreement.crashes(who);
         node.client.down = true;
         node.client.incarnation += 1;
         node.client.phase = Phase::Idle;
@@ -452,6 +460,7 @@ impl<M: Mutex> Run<M> {
         let Node { process, client, generations, .. } = &mut self.nodes[who.index()];
         let step = Step { who, clock: process.time(), fence: None };
         let (world, measured) = (&mut self.world, &mut self.measured);
+        let violations = world.checks.violations.count;
         let mut timers = Vec::new();
         self.outbox.drain(|effect| match effect {
             repairs::Effect::Send { to, message, lazy } => {
@@ -501,6 +510,18 @@ impl<M: Mutex> Run<M> {
         for (timer, after, generation) in timers {
             let at = self.world.now + self.length_of(timer, after);
             self.world.wheel.push(at, Event::Timeout { node: who, timer, generation });
+        }
+        self.judge_agreement(who, violations);
+    }
+
+    /// Where the step has violated another property too, beyond so many violations, that one says
+    /// enough.
+    fn judge_agreement(&mut self, who: NodeId, violations: u64) {
+        let process = &self.nodes[who.index()].process;
+        let disagree = self.agreement.handled(who, process.has_token(), process.view());
+        let (place, checks) = (self.world.place(who), &mut self.world.checks);
+        if let Some(why) = disagree.filter(|_| checks.violations.count == violations) {
+            checks.violation(Claim::Agreement, place, why);
         }
     }
 

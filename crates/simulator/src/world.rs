@@ -522,7 +522,7 @@ impl<M: Message> World<M> {
         self.wheel.len() == self.app_messages.as_ref().map_or(0, |messages| messages.waiting)
     }
 
-    fn place(&self, node: NodeId) -> Place {
+    pub(crate) fn place(&self, node: NodeId) -> Place {
         Place { at: self.now, event: self.measures.events, node }
     }
 

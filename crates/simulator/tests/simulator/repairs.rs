@@ -1,10 +1,10 @@
 //! Runs with the generic repair: nothing is lost, no process enters twice, and without a crash not
 //! one message more is sent.
 
-use mutua_algorithms::{About, Kind, NodeId, Setup, registry, repairs::ElectionName};
+use mutua_algorithms::{About, Claim, Kind, NodeId, Setup, registry, repairs::ElectionName};
 use mutua_simulator::{
     Cause, Change, Detector, Distribution, Network, Outage, Partition, Plan, RepairPlan,
-    RepairReport, Workload, simulate, simulate_repaired,
+    RepairReport, Violation, Who, Workload, simulate, simulate_repaired,
 };
 
 const T: u64 = 1_000_000;
@@ -121,6 +121,20 @@ fn a_partition_makes_two_leaders_and_two_processes_enter() {
         assert_eq!(repaired.changed_at, repaired.suspended_at, "{repaired:?}");
         assert!(repaired.started_at > repaired.suspended_at, "{repaired:?}");
     }
+}
+
+/// Only one process requests, so that none enters beside it.
+#[test]
+fn two_tokens_violate_agreement_though_no_two_processes_enter() {
+    let mut plan = plan(5, &[]);
+    plan.workload.who = Who::One(NodeId(4));
+    let group = [NodeId(0), NodeId(1)].into_iter().collect();
+    plan.network.partitions.push(Partition { from: 20 * T, until: 300 * T, group });
+    let report = run_with("suzuki-kasami", plan, ElectionName::Bully, Detector::Timeout(8 * T));
+    assert_eq!(report.double_entries, 0);
+    let broken = |violation: &Violation| violation.property == Claim::Agreement;
+    let violations = &report.report.violations;
+    assert!(violations.iter().any(broken), "{violations:?}");
 }
 
 fn special(name: &str, plan: Plan) -> RepairReport {

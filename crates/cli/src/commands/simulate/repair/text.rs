@@ -71,7 +71,7 @@ fn detector(detector: Detector) -> String {
 fn checks(report: &RepairReport) -> Vec<String> {
     let violations = &report.report.violations;
     if violations.is_empty() {
-        let holds = "mutual exclusion, liveness of survivors and fencing hold";
+        let holds = "mutual exclusion, agreement, liveness of survivors and fencing hold";
         return vec![format!("checks       {holds}")];
     }
     let line = |violation: &mutua_simulator::Violation| {
