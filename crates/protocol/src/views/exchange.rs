@@ -127,6 +127,8 @@ pub struct Coordinator {
     view: DecidedView,
     wait: BeginWait,
     reports: BTreeMap<Instance, Report>,
+    /// Until when what earlier incarnations of these members granted may be held, on this clock.
+    leases_until: BTreeMap<Instance, Moment>,
     /// Shortest known end of a wait for lost records that began in an earlier view.
     waited: Option<Moment>,
     plan: Option<Plan>,
@@ -149,7 +151,8 @@ impl Coordinator {
     /// The coordinator of this view, by what is decided.
     pub fn new(state: &DecidedState, view: &DecidedView) -> Self {
         let wait = BeginWait::new(state, view);
-        Self { view: view.clone(), wait, reports: BTreeMap::new(), waited: None, plan: None }
+        let (reports, leases_until) = (BTreeMap::new(), BTreeMap::new());
+        Self { view: view.clone(), wait, reports, leases_until, waited: None, plan: None }
     }
 
     /// Something was decided; see [`BeginWait::refresh`].
@@ -192,6 +195,10 @@ impl Coordinator {
         if self.reports.get(&from).is_none_or(newer) {
             // Waits are compared as of one moment, whenever each report has arrived.
             report.contents.age(Moment::NEVER.since(now));
+            // What is left is left as of this report: a later version of it says less.
+            if let Some(left) = report.contents.leases_left {
+                self.leases_until.insert(from, now.after(settings.on_any_clock(left)));
+            }
             self.reports.insert(from, report);
         }
         true
@@ -250,8 +257,8 @@ impl Coordinator {
         if records::is_whole(settings, state, &self.view, &self.reports) {
             return Moment::ZERO;
         }
-        let wait = records::quarantine(settings, state, &self.view, &self.reports);
-        let anew = over_at.after(wait);
+        let leases_until = &self.leases_until;
+        let anew = records::quarantine(settings, state, &self.view, leases_until, over_at);
         self.waited.map_or(anew, |waited| waited.min(anew))
     }
 

@@ -208,22 +208,23 @@ pub fn custodian(
         .expect("a view has a member")
 }
 
-/// How long to wait, after all removed leases have ended, when the records are not whole: what the
-/// lost incarnations granted may be held for so long. A lost member that is back knows how long its
-/// own grants last, if its disk has survived; for the others it is the longest TTL.
+/// Until when to wait if the records are not whole: what the lost incarnations granted may be held
+/// until then. A lost member that is back knows how long its own grants last, if its disk has
+/// survived (`leases_until`); for the others it is the longest TTL from `over_at` on, when all
+/// removed leases have ended.
 pub fn quarantine(
     settings: &ViewSettings,
     state: &DecidedState,
     view: &DecidedView,
-    reports: &BTreeMap<Instance, Report>,
-) -> Duration {
-    let wait = |lost: Instance| {
+    leases_until: &BTreeMap<Instance, Moment>,
+    over_at: Moment,
+) -> Moment {
+    let until = |lost: Instance| {
         let back = view.members.iter().find(|member| member.member == lost.member);
-        let left = back.and_then(|back| reports.get(back)?.contents.leases_left);
-        left.unwrap_or(state.longest())
+        let known = back.and_then(|back| leases_until.get(back));
+        known.copied().unwrap_or_else(|| over_at.after(settings.on_any_clock(state.longest())))
     };
-    let longest = state.removed(view).into_keys().map(wait).max();
-    settings.on_any_clock(longest.unwrap_or_default())
+    state.removed(view).into_keys().map(until).max().unwrap_or(over_at)
 }
 
 /// Whether a wait for lost records that began in view `since` covers all that `view` has lost:

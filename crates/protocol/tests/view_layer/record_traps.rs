@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use mutua_protocol::views::{
     Blocked, Claim, Command, Contents, Coordinator, DecidedState, Hold, Instance, Message,
-    Persisted, Plan, Record, Stage, ViewLayer, ViewNumber, is_whole,
+    Persisted, Plan, Record, Report, Stage, ViewLayer, ViewNumber, is_whole,
 };
 
 use super::traps::{at, client, holder, one, plan, record, report, settings, state, token, view};
@@ -31,6 +31,33 @@ fn trap_7_a_keeper_that_has_not_begun_the_last_view_does_not_know_its_records() 
     // If 3 had begun view 2 it would know all of them.
     let reports = BTreeMap::from([(one(3), report(3, 2)), (one(4), report(3, 0))]);
     assert!(is_whole(&settings(), &state, &third, &reports));
+}
+
+#[test]
+fn what_a_restarted_member_granted_is_waited_for_however_often_it_reports() {
+    let mut state = state(&[1, 2], &[view(1, &[1, 2], &[1, 2])]);
+    state.apply(&Command::Longest(Duration::from_secs(60)));
+    // Power is cut for both: their next incarnations have no records.
+    let [former, later] = [1, 2].map(|incarnation| [1, 2].map(|id| Instance::new(id, incarnation)));
+    let mut second = view(2, &[1, 2], &[1, 2]);
+    (second.members, second.keepers) = (later.into(), later.into());
+    state.apply(&Command::View(second.clone()));
+    let mut coordinator = Coordinator::new(&state, &second);
+    for gone in former {
+        coordinator.wait().left(at(0), gone);
+    }
+    let until = at(3000);
+    // A client that reclaims its lock makes its member report again, each time with less left.
+    for (version, now) in (1..).zip([at(0), at(1000), at(2000)]) {
+        for from in later {
+            let leases_left = Some(until.since(now));
+            let contents = Contents { leases_left, ..Contents::default() };
+            let report = Report { version, contents, ..report(2, 0) };
+            assert!(coordinator.report(now, &settings(), &state, from, report));
+        }
+        assert!(!coordinator.try_begin(at(2999), &settings(), &state), "version {version}");
+    }
+    assert!(coordinator.try_begin(at(3100), &settings(), &state), "{coordinator:?}");
 }
 
 /// Views {1, 2, 3} and {2, 3}: member 1 is lost.
