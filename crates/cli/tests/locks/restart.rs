@@ -127,7 +127,10 @@ fn the_wait_for_a_name_ends_when_its_client_has_reclaimed_it_and_releases() {
     let next = node.scene.lock(&["-w", "20", "x"], &["sh", "-c", "echo $LOCK_TOKEN"]).output();
     let next = String::from_utf8_lossy(&next.expect("run").stdout).trim().to_owned();
     let before = before.flatten().expect("it was held");
-    assert!(next.parse::<u64>().expect("a token") > before.parse().expect("a token"), "{next}");
+    assert!(
+        next.parse::<u64>().expect("a token") > before.parse::<u64>().expect("a token"),
+        "{next}"
+    );
 }
 
 #[test]

@@ -135,6 +135,8 @@ pub(crate) fn cause(
             cluster.fill_disk(host);
             thread::sleep(length);
             cluster.clear_disk(host);
+            // A node whose last write failed just before may still be ending.
+            thread::sleep(Duration::from_secs(1));
             cluster.start_missing();
         }
         Fault::KillClient(host) => {
