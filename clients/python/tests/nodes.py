@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 import tempfile
@@ -11,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 MUTUA = os.environ.get("MUTUA", "mutua")
+
+_given_ports: set[int] = set()
 
 
 def wait_for(what: str, holds: Callable[[], bool]) -> None:
@@ -22,6 +25,22 @@ def wait_for(what: str, holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def free_port() -> int:
+    """A port at which nothing listens, each time another one, below those that the kernel gives to
+    outgoing connections: one of these may be in use by the time a node listens there."""
+    ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(10000, ephemeral)
+        if port in _given_ports:
+            continue
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        _given_ports.add(port)
+        return port
+
+
 class Cluster:
     """So many nodes, which grant when this has been made."""
 
@@ -29,13 +48,10 @@ class Cluster:
         self._directory = tempfile.TemporaryDirectory()
         self.path = Path(self._directory.name)
         names = "abc"[:count]
-        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in names]
         members = "".join(
-            f'[[members]]\nname = "{name}"\naddress = "127.0.0.1:{one.getsockname()[1]}"\n'
-            for name, one in zip(names, sockets, strict=True)
+            f'[[members]]\nname = "{name}"\naddress = "127.0.0.1:{free_port()}"\n'
+            for name in names
         )
-        for one in sockets:
-            one.close()
         self.processes: list[subprocess.Popen[bytes] | None] = []
         for name in names:
             head = f'cluster = "test"\nnode = "{name}"\ndata = "{name}"\n'

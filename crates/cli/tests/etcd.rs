@@ -4,10 +4,7 @@
 #[allow(dead_code, reason = "other tests use the rest")]
 mod scene;
 
-use std::{
-    net::TcpListener,
-    process::{Child, Command, Stdio},
-};
+use std::process::{Child, Command, Stdio};
 
 use scene::{Scene, alive, kill, wait_for};
 
@@ -18,7 +15,8 @@ struct Etcd {
 
 impl Etcd {
     fn start(scene: &Scene) -> Self {
-        let (client, peer) = (free_address(), free_address());
+        let free = mutua_host::free_addresses(2).expect("free ports");
+        let [client, peer] = [free[0], free[1]];
         let (client_url, peer_url) = (format!("http://{client}"), format!("http://{peer}"));
         let data = scene.path().join("etcd");
         let child = Command::new("etcd")
@@ -30,7 +28,7 @@ impl Etcd {
             .stderr(Stdio::null())
             .spawn()
             .expect("etcd is installed (Debian: apt-get install etcd-server)");
-        let etcd = Self { child, endpoint: client };
+        let etcd = Self { child, endpoint: client.to_string() };
         wait_for("etcd to serve", || {
             let mut probe =
                 scene.command(&["lock", "--endpoint", &etcd.endpoint, "probe", "--", "true"]);
@@ -45,11 +43,6 @@ impl Drop for Etcd {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").to_string()
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::{
     fs,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -39,10 +39,7 @@ struct Nodes {
 impl Nodes {
     fn start() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let free: Vec<_> =
-            (0..4).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
-        let ports: Vec<_> = free.iter().map(|one| one.local_addr().expect("bound")).collect();
-        drop(free);
+        let ports = mutua_host::free_addresses(4).expect("free ports");
         let members: String = ["a", "b", "c"]
             .iter()
             .zip(&ports)

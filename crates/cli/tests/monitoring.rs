@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     fs,
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     os::unix::net::UnixDatagram,
     path::Path,
     process::{Child, Command, Stdio},
@@ -103,9 +103,8 @@ impl Node {
 
 /// Different ports that are free now.
 fn free_ports(count: usize) -> Vec<u16> {
-    let bound: Vec<_> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
-    bound.iter().map(|one| one.local_addr().expect("an address").port()).collect()
+    let addresses = mutua_host::free_addresses(count).expect("free ports");
+    addresses.iter().map(SocketAddr::port).collect()
 }
 
 /// Runs the node of this directory, and returns when it says that it is ready for clients.

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    net::TcpListener,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -127,14 +126,10 @@ impl Drop for Nodes {
     }
 }
 
-fn free_ports<const N: usize>() -> [u16; N] {
-    let bound = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    bound.map(|one| one.local_addr().expect("an address").port())
-}
-
 /// Two nodes with certificates; the first one serves clients at the returned port.
 fn start(directory: &Path, tls: &Certificates) -> (Nodes, u16) {
-    let [one, other, clients] = free_ports();
+    let free = mutua_host::free_addresses(3).expect("free ports");
+    let [one, other, clients] = [0, 1, 2].map(|index: usize| free[index].port());
     let mut nodes = Vec::new();
     for name in ["a", "b"] {
         tls.done(&["node", name]);

@@ -1,7 +1,7 @@
 //! Mutua's own client at a node, in frames and by gRPC: both are the same session.
 
 use std::{
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -183,7 +183,7 @@ async fn a_guard_is_reclaimed_when_its_node_restarts_and_lost_when_it_does_not()
 #[tokio::test]
 async fn strange_first_bytes_end_their_connection_and_no_other() {
     let directory = tempfile::tempdir().expect("a directory");
-    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let port = mutua_host::free_addresses(1).expect("a free port")[0];
     let server = Server::start(directory.path(), Some(port)).await;
     for bytes in [
         &b"\xb5"[..],

@@ -42,9 +42,7 @@ impl Gateway {
     }
 
     async fn start_with(access: Vec<AccessRule>) -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = port.local_addr().expect("an address");
-        drop(port);
+        let address = mutua_host::free_addresses(1).expect("a free port")[0];
         let server = Server::start_with(|options| {
             options.tcp = Some(address);
             options.node.access = access;

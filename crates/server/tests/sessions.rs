@@ -268,9 +268,7 @@ async fn the_status_and_the_stop_of_a_node_use_the_socket_of_its_clients() {
 #[tokio::test]
 async fn a_node_is_not_stopped_over_tcp() {
     let directory = tempfile::tempdir().expect("a directory");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = port.local_addr().expect("an address");
-    drop(port);
+    let address = mutua_host::free_addresses(1).expect("a free port")[0];
     let _server = Server::start_on(directory.path(), Some(address)).await;
     // It listens there a moment later than on its socket.
     let connected = timeout(LIMIT, async {

@@ -4,7 +4,6 @@ mod members;
 
 use std::{
     fs::{self, File},
-    io,
     net::TcpListener,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
@@ -15,6 +14,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use mutua_client::{CallError, endpoint::in_directory};
+use mutua_host::free_addresses;
 use mutua_node::{Config, NodeStatus};
 use rustix::process::Signal;
 use tokio::{
@@ -195,7 +195,7 @@ fn write_configs(
     let earlier = configs(directory).unwrap_or_default();
     let addresses = match earlier_addresses(&earlier, nodes) {
         Some(addresses) => addresses,
-        None => free_addresses(nodes)?,
+        None => free_addresses(nodes)?.iter().map(ToString::to_string).collect(),
     };
     let letters: Vec<_> = ('a'..='z').take(nodes).collect();
     let mut shared = String::new();
@@ -259,13 +259,6 @@ fn earlier_addresses(earlier: &[PathBuf], nodes: usize) -> Option<Vec<String>> {
     let addresses: Vec<_> = members.into_iter().map(|member| member.address).collect();
     let free = |address: &String| TcpListener::bind(address).is_ok();
     (addresses.len() == nodes && addresses.iter().all(free)).then_some(addresses)
-}
-
-fn free_addresses(nodes: usize) -> Result<Vec<String>> {
-    // All are bound until the last is chosen, so that no two are the same.
-    let ports: Vec<_> =
-        (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<_>>()?;
-    ports.iter().map(|port| Ok(port.local_addr()?.to_string())).collect()
 }
 
 /// Starts a node that keeps running after this command.

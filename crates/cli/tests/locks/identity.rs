@@ -122,9 +122,7 @@ fn a_node_without_its_directory_is_not_replaced_while_it_runs() {
 #[test]
 fn the_only_member_of_a_cluster_owns_its_address() {
     let scene = Scene::new();
-    let port = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = port.local_addr().expect("an address").to_string();
-    drop(port);
+    let address = mutua_host::free_addresses(1).expect("a free port")[0].to_string();
     let configs = ["first", "second"].map(|data| one_member(&scene, data, &address));
     let first = running(&scene, &configs[0], &scene.path().join("one.sock"));
     let second = run_node(&scene, &configs[1], &scene.path().join("two.sock"));

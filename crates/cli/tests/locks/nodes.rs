@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    net::TcpListener,
+    net::SocketAddr,
     path::PathBuf,
     process::{Child, Command, Stdio},
 };
@@ -27,20 +27,16 @@ impl Cluster {
     pub(crate) fn start_many(scene: &Scene, count: usize) -> Self {
         let directory = scene.path().to_owned();
         let names = &NAMES[..count];
-        // Held until all are known, so that they differ.
-        let bind = |_: &&str| TcpListener::bind("127.0.0.1:0").expect("a port");
-        let ports: Vec<_> = names.iter().map(bind).collect();
-        let member = |(name, port): (&&str, &TcpListener)| {
-            let address = port.local_addr().expect("an address");
+        let addresses = mutua_host::free_addresses(count).expect("free ports");
+        let member = |(name, address): (&&str, &SocketAddr)| {
             format!("[[members]]\nname = \"{name}\"\naddress = \"{address}\"\n")
         };
-        let members: String = names.iter().zip(&ports).map(member).collect();
+        let members: String = names.iter().zip(&addresses).map(member).collect();
         for name in names {
             let text = format!("cluster = \"test\"\nnode = \"{name}\"\ndata = \"{name}\"\n");
             let file = directory.join(format!("{name}.toml"));
             fs::write(file, text + &members).expect("written");
         }
-        drop(ports);
         let nodes = names.iter().map(|_| None).collect();
         let mut cluster = Self { mutua: scene.mutua(), directory, nodes };
         for index in 0..count {
@@ -65,8 +61,7 @@ impl Cluster {
     pub(crate) fn configure_next(&mut self) -> usize {
         let index = self.nodes.len();
         let name = NAMES[index];
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = port.local_addr().expect("an address");
+        let address = mutua_host::free_addresses(1).expect("a free port")[0];
         let text = format!(
             "cluster = \"test\"\nnode = \"{name}\"\nclustered = true\ndata = \"{name}\"\n\
              [[members]]\nname = \"{name}\"\naddress = \"{address}\"\n"

@@ -10,13 +10,14 @@ anything takes: every wait is for an event, and a watchdog ends a run that hangs
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 
 import etcd_client
 import etcetra
+
+from ports import free_port
 
 MUTUA = os.path.abspath(sys.argv[1])
 
@@ -51,16 +52,11 @@ class Node:
 
     async def until(self, name, is_so):
         while True:
+            assert self.process.poll() is None, "the node has ended"
             state = await self.show(name)
             if state is not None and is_so(state):
                 return state
             await asyncio.sleep(0.05)
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 class Etcetra:
@@ -171,7 +167,7 @@ async def lose_by_expiry(node, client):
 
 async def main():
     with Node() as node:
-        await node.until("ready", lambda state: True)
+        await asyncio.wait_for(node.until("ready", lambda state: True), 60)
         for client in (Etcetra(node.port), EtcdClient(node.port)):
             for story in (grant_a_lease, exclude_and_wait_in_order, give_up, lose_by_expiry):
                 await asyncio.wait_for(story(node, client), 60)

@@ -8,16 +8,18 @@ a watchdog ends a run that hangs. With --full every pair of clients is tried at 
 """
 
 import base64
+import contextlib
 import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+
+from ports import free_port
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MUTUA = os.path.abspath(sys.argv[-1])
@@ -42,10 +44,20 @@ def end_all():
             process.kill()
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+@contextlib.contextmanager
+def watchdog(story):
+    """Ends this script if the block takes longer than anything here can."""
+
+    def give_up():
+        print("HANGS: " + story, flush=True)
+        end_all()
+        os._exit(1)
+
+    timer = threading.Timer(120, give_up)
+    timer.daemon = True
+    timer.start()
+    yield
+    timer.cancel()
 
 
 class Cluster:
@@ -58,7 +70,7 @@ class Cluster:
             '[[members]]\nname = "%s"\naddress = "127.0.0.1:%d"\n' % (name, free_port())
             for name in names
         )
-        self.endpoints, self.nodes = [], []
+        self.endpoints, self.nodes, self.killed = [], [], set()
         for name in names:
             directory = os.path.join(self.place.name, name)
             os.mkdir(directory)
@@ -69,8 +81,9 @@ class Cluster:
             command = [MUTUA, "node", "--quiet", "--config", config, "--listen", endpoint]
             self.nodes.append(start_process(command))
             self.endpoints.append(endpoint)
-        for index in range(size):
-            self.until(lambda: self.show("ready", index) is not None)
+        with watchdog("%d nodes start" % size):
+            for index in range(size):
+                self.until(lambda: self.show("ready", index) is not None)
 
     def __enter__(self):
         return self
@@ -89,9 +102,13 @@ class Cluster:
     def kill(self, index):
         self.nodes[index].kill()
         self.nodes[index].wait()
+        self.killed.add(index)
 
     def until(self, is_so):
         while not is_so():
+            running = (node.poll() is None for node in self.nodes)
+            assert all(one or index in self.killed for index, one in enumerate(running)), \
+                "a node has ended"
             time.sleep(0.05)
 
     def until_waiting(self, name):
@@ -335,16 +352,8 @@ def elect_with_npm(cluster):
 
 
 def run(story, *arguments):
-    def give_up():
-        print("HANGS: " + story, flush=True)
-        end_all()
-        os._exit(1)
-
-    timer = threading.Timer(120, give_up)
-    timer.daemon = True
-    timer.start()
-    arguments[0](*arguments[1:])
-    timer.cancel()
+    with watchdog(story):
+        arguments[0](*arguments[1:])
     print("ok  " + story, flush=True)
 
 

@@ -1,6 +1,6 @@
 //! Acquiring where the token is, against an uncontended mutex of tokio's.
 
-use std::{hint::black_box, time::Instant};
+use std::{hint::black_box, net::SocketAddr, time::Instant};
 
 use mutua_node::{Config, MemberConfig, Node};
 use tokio::runtime::Builder;
@@ -59,16 +59,11 @@ pub(crate) async fn cluster(directory: &std::path::Path, count: usize) -> Vec<No
 }
 
 pub(crate) fn members(count: usize) -> Vec<MemberConfig> {
-    let free = || std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let listeners: Vec<_> = (0..count).map(|_| free()).collect();
-    listeners
-        .iter()
-        .enumerate()
-        .map(|(index, listener)| {
-            let address = listener.local_addr().expect("an address").to_string();
-            MemberConfig::new(format!("n{index}"), address)
-        })
-        .collect()
+    let addresses = mutua_host::free_addresses(count).expect("free ports");
+    let member = |(index, address): (usize, SocketAddr)| {
+        MemberConfig::new(format!("n{index}"), address.to_string())
+    };
+    addresses.into_iter().enumerate().map(member).collect()
 }
 
 pub(crate) fn config(directory: &std::path::Path, members: &[MemberConfig], me: usize) -> Config {

@@ -1,22 +1,17 @@
 //! Several nodes in one process, over real sockets.
 
-use std::{net::TcpListener, path::Path, time::Duration};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
 use mutua_node::{Config, Limits, MemberConfig, Node, Rule};
 use tempfile::TempDir;
 
-/// Ports that were free a moment ago.
+/// Members whose ports were free a moment ago.
 pub(crate) fn members(count: usize) -> Vec<MemberConfig> {
-    let listeners: Vec<_> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
-    listeners
-        .iter()
-        .enumerate()
-        .map(|(index, listener)| {
-            let address = listener.local_addr().expect("an address").to_string();
-            MemberConfig::new(format!("n{index}"), address)
-        })
-        .collect()
+    let addresses = mutua_host::free_addresses(count).expect("free ports");
+    let member = |(index, address): (usize, SocketAddr)| {
+        MemberConfig::new(format!("n{index}"), address.to_string())
+    };
+    addresses.into_iter().enumerate().map(member).collect()
 }
 
 #[allow(dead_code, reason = "one of the tests starts processes instead")]

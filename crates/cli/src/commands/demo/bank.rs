@@ -3,13 +3,13 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    net::TcpListener,
     path::PathBuf,
     process::{Child, Command, ExitCode, Stdio},
 };
 
 use anyhow::{Context, Result};
 use clap::Args;
+use mutua_host::free_addresses;
 use mutua_lab::plot::{Hold, Panel, Timeline};
 
 use super::{Scratch, picture, teller};
@@ -112,7 +112,7 @@ fn play(arguments: &Arguments, locked: bool) -> Result<(Vec<Hold>, u64)> {
     let scratch = Scratch::new("bank")?;
     let account = scratch.path().join("account");
     fs::write(&account, format!("{initial} 0"))?;
-    let addresses = (0..processes).map(|_| free_address()).collect::<Result<Vec<_>>>()?;
+    let addresses = free_addresses(processes)?.iter().map(ToString::to_string).collect::<Vec<_>>();
     let start = |index: usize| -> Result<Child> {
         Command::new(std::env::current_exe()?)
             .arg(teller::ARGUMENT)
@@ -150,8 +150,4 @@ impl Drop for Tellers {
             let _ = child.wait();
         }
     }
-}
-
-fn free_address() -> Result<String> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }
