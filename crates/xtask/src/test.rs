@@ -8,10 +8,10 @@ use std::{
     fs::{self, File},
     io::Write,
     path::PathBuf,
-    process::{Command, ExitCode, Stdio},
+    process::{Child, Command, ExitCode, ExitStatus, Stdio},
     sync::{Mutex, PoisonError},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
@@ -19,6 +19,10 @@ use serde_json::Value;
 
 /// Programs that run at the same time.
 const LANES: usize = 2;
+
+/// The longest program takes some five minutes. One that hangs must not keep the gate until its own
+/// limit, which would say nothing of the cause.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// A program of tests.
 #[derive(Debug)]
@@ -119,11 +123,29 @@ impl Program {
         let mut command = Command::new(&self.file);
         command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        let status = command.status().with_context(|| format!("cannot run {}", self.name))?;
+        let mut child = command.spawn().with_context(|| format!("cannot run {}", self.name))?;
+        let status = wait(&mut child)?;
         let output = fs::read(&path)?;
         let mut out = std::io::stdout().lock();
         writeln!(out, "\n-- {} ({:.0} s)", self.name, begun.elapsed().as_secs_f64())?;
         out.write_all(&output)?;
-        Ok(status.success())
+        if status.is_none() {
+            writeln!(out, "{} hangs: it was ended after {} s", self.name, LIMIT.as_secs())?;
+        }
+        Ok(status.is_some_and(|status| status.success()))
     }
+}
+
+/// Waits until the program ends; none if it was ended because it hangs.
+fn wait(child: &mut Child) -> Result<Option<ExitStatus>> {
+    let end = Instant::now() + LIMIT;
+    while Instant::now() < end {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
 }
