@@ -16,9 +16,9 @@ const LINUX_FIRST_EPHEMERAL: u16 = 32_768;
 
 /// Addresses of 127.0.0.1, all different, at which nothing listens now.
 ///
-/// A port that the kernel chooses (port 0) is from the range that it also takes the ports of outgoing
-/// connections from: a program that listens there later, or again after a restart, may find it in
-/// use. These ports are below that range.
+/// A port that the kernel chooses (port 0) is from the range that it also takes the ports of
+/// outgoing connections from: a program that listens there later, or again after a restart, may
+/// find it in use. These ports are below that range.
 pub fn free_addresses(count: usize) -> io::Result<Vec<SocketAddr>> {
     let ports = FIRST..first_ephemeral();
     // All are bound until the last is chosen, so that no two are the same.
