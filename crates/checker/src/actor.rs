@@ -61,6 +61,11 @@ pub(crate) struct Look {
     pub(crate) view: Option<(u32, Option<NodeId>)>,
     /// It has the token, or would enter at once. (Repairs.)
     pub(crate) token: bool,
+    /// Its clock, and that of its open request. (Timestamps.)
+    pub(crate) clock: u64,
+    pub(crate) requested: Option<u64>,
+    /// It may still receive a message of the application. (Timestamps.)
+    pub(crate) hears: bool,
     /// It sets its clock to the start of no epoch below this one any more. (Repairs.)
     pub(crate) settled: u32,
 }
@@ -132,6 +137,12 @@ pub(crate) trait Actor: Clone + Debug + Eq + Hash + Send + Sync + 'static {
         out: &mut Self::Outbox,
     );
 
+    /// A message of the application arrives that was sent at this time; returns whether nothing but
+    /// the clock has changed. If not even that has, it has not arrived. (Timestamps.)
+    fn hear(&mut self, _from: NodeId, _sent: Time, _out: &mut Self::Outbox) -> bool {
+        unreachable!("only a client of mutual exclusion notes timestamps")
+    }
+
     /// Empties the outbox after a step; timers that the machine has set or cancelled are kept here.
     fn react(&mut self, out: &mut Self::Outbox) -> Reaction<Self::Message>;
 
@@ -162,11 +173,28 @@ pub(crate) struct Client<M> {
     process: Process<M>,
     entries_left: u8,
     down: bool,
+    /// For [`Ghost::Stamps`](crate::ghost::Ghost::Stamps).
+    noted: Option<Noted>,
+}
+
+/// What is noted of a process whose entries are judged by timestamps.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Noted {
+    /// The timestamp of its open request.
+    requested: Option<Time>,
+    /// Whether a message of the application may still arrive.
+    hears: bool,
 }
 
 impl<M: Mutex> Client<M> {
     pub(crate) fn new(process: Process<M>, entries: u8) -> Self {
-        Self { process, entries_left: entries, down: false }
+        Self { process, entries_left: entries, down: false, noted: None }
+    }
+
+    /// The same, with timestamps noted.
+    pub(crate) fn noting(mut self, hears: bool) -> Self {
+        self.noted = Some(Noted { requested: None, hears });
+        self
     }
 }
 
@@ -190,7 +218,13 @@ impl<M: Mutex> Actor for Client<M> {
         match event {
             Event::Request => {
                 self.entries_left -= 1;
+                let before = self.process.time();
                 self.process.request(out);
+                if let Some(noted) = &mut self.noted {
+                    // Lamport's condition, on which the order by timestamps rests.
+                    assert!(self.process.time() > before, "a request steps the clock");
+                    noted.requested = Some(self.process.time());
+                }
             }
             Event::Release => self.process.release(out),
             Event::Crash => self.down = true,
@@ -211,14 +245,32 @@ impl<M: Mutex> Actor for Client<M> {
         if self.down {
             return;
         }
+        let clocked = self.process.machine().carries_clock(message.as_ref());
         match message {
             Some(message) => self.process.receive(from, sent, message, out),
             None => self.process.observe(from, sent, out),
         };
+        if self.noted.is_some() {
+            let risen = clocked && self.process.time() > sent;
+            assert!(risen, "the clock rises above that of every message");
+        }
+    }
+
+    fn hear(&mut self, from: NodeId, sent: Time, out: &mut Outbox<M::Message>) -> bool {
+        let before = self.process.clone();
+        self.receive(from, sent, None, out);
+        if let Some(noted) = &mut self.noted {
+            noted.hears = self.process == before;
+        }
+        self.process.machine() == before.machine()
     }
 
     fn react(&mut self, out: &mut Outbox<M::Message>) -> Reaction<M::Message> {
-        Reaction::drain(out)
+        let reaction = Reaction::drain(out);
+        if let Some(noted) = self.noted.as_mut().filter(|_| reaction.entered) {
+            noted.requested = None;
+        }
+        reaction
     }
 
     fn time(&self) -> Time {
@@ -236,6 +288,9 @@ impl<M: Mutex> Actor for Client<M> {
             ticket: self.process.machine().has_ticket(),
             in_cs: phase == Phase::InCs,
             down: self.down,
+            clock: self.process.time().number(),
+            requested: self.noted.and_then(|noted| noted.requested).map(Time::number),
+            hears: self.noted.is_some_and(|noted| noted.hears),
             ..Look::default()
         }
     }
@@ -252,6 +307,9 @@ impl<M: Mutex> Actor for Client<M> {
 
     fn map_times(&mut self, map: &mut dyn FnMut(&mut Time)) {
         self.process.map_times(map);
+        if let Some(Noted { requested: Some(requested), .. }) = &mut self.noted {
+            map(requested);
+        }
     }
 
     fn rename(&mut self, renaming: &Renaming) {

@@ -3,6 +3,8 @@
 //! The handlers of an algorithm run here, once for each distinct situation. All that the search
 //! works with are the numbers of situations.
 
+mod seen;
+
 use std::{
     collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,8 +19,9 @@ use crate::{
     ids::{EffectId, LocalId, OutboxId, PacketId},
     intern::Interner,
     known::Span,
-    symmetry::Symmetry,
 };
+
+pub(crate) use seen::Seen;
 
 /// The number of the outbox that holds nothing.
 pub(crate) const EMPTY: OutboxId = OutboxId(0);
@@ -51,6 +54,9 @@ pub(crate) const OVERTOOK: u8 = 1 << 4;
 pub(crate) const PANICKED: u8 = 1 << 5;
 /// The process came into a view.
 pub(crate) const RESUMED: u8 = 1 << 6;
+
+/// Nothing but the clock has changed.
+pub(crate) const CLOCK_ONLY: u8 = 1 << 7;
 
 /// An event that can happen at a process without a message.
 #[derive(Clone, Copy, Debug)]
@@ -97,31 +103,6 @@ pub(crate) struct Words {
     pub(crate) fields: Fields,
 }
 
-/// The events that have happened anywhere in a search, so that a model in which too little can
-/// happen is noticed.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
-    /// The processes that have entered, or have elected a coordinator.
-    pub(crate) entered: BTreeSet<NodeId>,
-    /// Every kind of message that has arrived, with its receiver.
-    pub(crate) arrived: BTreeSet<(&'static str, NodeId)>,
-    /// Pairs of kinds: a message, and one that was sent when it arrived.
-    pub(crate) answered: BTreeSet<(&'static str, &'static str)>,
-}
-
-impl Seen {
-    /// An event at one process has happened at all that could have its name.
-    pub(crate) fn rename(&self, symmetries: &[Symmetry]) -> Self {
-        let mut all = self.clone();
-        for Symmetry { renaming, .. } in symmetries {
-            all.entered.extend(self.entered.iter().map(|&node| renaming.of(node)));
-            let arrived = self.arrived.iter().map(|&(kind, node)| (kind, renaming.of(node)));
-            all.arrived.extend(arrived);
-        }
-        all
-    }
-}
-
 /// The situations of one system, whatever its algorithm.
 pub(crate) trait Catalogue: Send {
     /// The start: one local situation and one outbox for each process.
@@ -130,6 +111,10 @@ pub(crate) trait Catalogue: Send {
     fn moves(&mut self, local: LocalId) -> Vec<Move>;
     fn deliveries(&mut self, outbox: OutboxId) -> Vec<Delivery>;
     fn receive(&mut self, local: LocalId, packet: PacketId) -> Outcome;
+    /// A message of the application arrives that was sent at this reading.
+    fn hear(&mut self, local: LocalId, from: NodeId, sent: u64) -> Outcome;
+    /// The reading of the first message to this receiver, where links keep order.
+    fn head(&self, outbox: OutboxId, to: u32) -> Option<u64>;
     /// The outbox after an effect.
     fn post(&mut self, outbox: OutboxId, effect: EffectId) -> OutboxId;
     /// The ghost's change to all other processes when the client of `who` enters or exits.
@@ -423,6 +408,21 @@ impl<A: Actor> Catalogue for CatalogueOf<A> {
             self.seen.answered.extend(sent.map(|message| (kind, message.kind())));
         }
         outcome
+    }
+
+    fn hear(&mut self, local: LocalId, from: NodeId, sent: u64) -> Outcome {
+        let sent = Time::from_number(sent);
+        let mut clock_only = false;
+        let event = |actor: &mut A, out: &mut A::Outbox| clock_only = actor.hear(from, sent, out);
+        let outcome = self.run(local, Happened::Else, event);
+        let mark = if clock_only { CLOCK_ONLY } else { 0 };
+        Outcome { marks: outcome.marks | mark, ..outcome }
+    }
+
+    fn head(&self, outbox: OutboxId, to: u32) -> Option<u64> {
+        let link = &self.open(outbox)[to as usize];
+        let first = link.first().filter(|_| self.rules.links == Links::Fifo)?;
+        self.packets.get(*first).sent.map(Time::number)
     }
 
     fn post(&mut self, outbox: OutboxId, effect: EffectId) -> OutboxId {

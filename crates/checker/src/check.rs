@@ -1,6 +1,7 @@
 //! A whole check: one search for each group of properties, and what came of it.
 
 mod invariants;
+mod stamps;
 #[cfg(test)]
 mod tests;
 mod together;
@@ -243,7 +244,7 @@ impl Checker<'_> {
             let is_limited = claim == Claim::Fencing && together == Together::Limited;
             if is_limited || self.gives_up() {
                 self.leave_open(claim);
-            } else {
+            } else if claim != Claim::Ordering || !self.decide_by_stamps()? {
                 self.check_group(ghost, &[claim])?;
             }
         }
@@ -268,7 +269,8 @@ impl Checker<'_> {
         let delays = self.task.limits.delays;
         // Within so many steps, every run is meant, and not one that stands for it and is longer.
         let partial_order = reduced && self.task.limits.depth.is_none();
-        let mut build = Build { ghost, shift: reduced, symmetry: reduced, partial_order, delays };
+        let plain = Build::plain(ghost);
+        let mut build = Build { shift: reduced, symmetry: reduced, partial_order, delays, ..plain };
         let mut properties = claims.iter().fold(PANIC, |all, &claim| all | bit(claim));
         if self.judges(ghost) {
             // Ids may decide in an invariant, and every state counts.

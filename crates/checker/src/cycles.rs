@@ -132,7 +132,13 @@ fn duty(action: Action, links: Links) -> Option<Duty> {
         (Action::Happen { node, event: Event::Report(other, _) }, _) => {
             Some((other.0 as u8, node, u32::MAX - 1))
         }
-        (Action::Happen { .. } | Action::Duplicate { .. } | Action::Lose { .. }, _) => None,
+        (
+            Action::Happen { .. }
+            | Action::Duplicate { .. }
+            | Action::Lose { .. }
+            | Action::Hear { .. },
+            _,
+        ) => None,
     }
 }
 

@@ -23,6 +23,9 @@ pub(crate) enum Ghost {
     /// EM3. Two sets of processes with an open request: those known here, and those that were known
     /// when our own request was made. An entry takes the process out of all sets.
     Ordering,
+    /// EM3 by timestamps, with no bits at all: each entry is judged by the clocks of the others. See
+    /// `check/stamps.rs`.
+    Stamps,
     /// Bounded bypass. At a process: the set of those that have entered since its request reached
     /// every process. On a message: it is part of a request that is still spreading.
     Bypass,
@@ -80,7 +83,7 @@ impl Ghost {
     pub(crate) fn at_start(self, in_cs: Option<NodeId>) -> GhostBits {
         match self {
             Self::Fencing => GhostBits(in_cs.is_none().into()),
-            Self::None | Self::Ordering | Self::Bypass => GhostBits::NONE,
+            Self::None | Self::Ordering | Self::Stamps | Self::Bypass => GhostBits::NONE,
         }
     }
 
@@ -93,7 +96,7 @@ impl Ghost {
         starts_view: bool,
     ) -> After {
         match self {
-            Self::None => After::default(),
+            Self::None | Self::Stamps => After::default(),
             Self::Fencing => {
                 let ghost = if starts_view { GhostBits(1) } else { ghost };
                 fencing(ghost, happened, entered)
@@ -114,7 +117,7 @@ impl Ghost {
     /// A process's ghost after `who` has exited (fencing) or entered (the others).
     pub(crate) fn sweep_kept(self, ghost: GhostBits, who: NodeId) -> GhostBits {
         match self {
-            Self::None | Self::Fencing => GhostBits::NONE,
+            Self::None | Self::Fencing | Self::Stamps => GhostBits::NONE,
             Self::Ordering => GhostBits(ghost.0 & !(bit(who) | (bit(who) << BEFORE_OURS))),
             Self::Bypass => GhostBits(ghost.0 | bit(who)),
         }
@@ -123,7 +126,7 @@ impl Ghost {
     /// A message's ghost after the same.
     pub(crate) fn sweep_sent(self, ghost: GhostBits, who: NodeId) -> GhostBits {
         match self {
-            Self::None | Self::Fencing => GhostBits::NONE,
+            Self::None | Self::Fencing | Self::Stamps => GhostBits::NONE,
             Self::Ordering => GhostBits(ghost.0 & !bit(who)),
             Self::Bypass => ghost,
         }
@@ -134,7 +137,7 @@ impl Ghost {
 impl Ghost {
     pub(crate) fn rename_kept(self, ghost: GhostBits, renaming: &Renaming) -> GhostBits {
         match self {
-            Self::None | Self::Fencing => ghost,
+            Self::None | Self::Fencing | Self::Stamps => ghost,
             Self::Ordering => {
                 let known = rename(ghost.0 & ((1 << BEFORE_OURS) - 1), renaming);
                 GhostBits(known | (rename(ghost.0 >> BEFORE_OURS, renaming) << BEFORE_OURS))
@@ -145,7 +148,7 @@ impl Ghost {
 
     pub(crate) fn rename_sent(self, ghost: GhostBits, renaming: &Renaming) -> GhostBits {
         match self {
-            Self::None | Self::Fencing | Self::Bypass => ghost,
+            Self::None | Self::Fencing | Self::Stamps | Self::Bypass => ghost,
             Self::Ordering => GhostBits(rename(ghost.0, renaming)),
         }
     }

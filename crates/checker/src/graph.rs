@@ -138,6 +138,7 @@ impl Drawer<'_> {
             Action::Deliver { to, packet, .. } => (to, What::Deliver(message(packet))),
             Action::Duplicate { to, packet, .. } => (to, What::Duplicate(message(packet))),
             Action::Lose { to, packet, .. } => (to, What::Lose(message(packet))),
+            Action::Hear { .. } => unreachable!("a graph has no search by timestamps"),
         };
         let was = self.stepper.look(LocalId(before[usize::from(at)]));
         let is = self.stepper.look(LocalId(after[usize::from(at)]));

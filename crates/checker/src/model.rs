@@ -99,12 +99,21 @@ pub(crate) struct Build {
     pub(crate) partial_order: bool,
     /// How often a step may be put off, if that is limited.
     pub(crate) delays: Option<u32>,
+    /// The process at which a message of the application may arrive. ([`Ghost::Stamps`].)
+    pub(crate) hearer: Option<NodeId>,
 }
 
 impl Build {
     /// Every state counts.
     pub(crate) fn plain(ghost: Ghost) -> Self {
-        Self { ghost, shift: false, symmetry: false, partial_order: false, delays: None }
+        Self {
+            ghost,
+            shift: false,
+            symmetry: false,
+            partial_order: false,
+            delays: None,
+            hearer: None,
+        }
     }
 }
 
@@ -124,7 +133,12 @@ impl Model {
         let actors = start.all().map(|me| {
             let mut process = Process::<M>::new(me, &start);
             process.begin(&mut out);
-            (Client::new(process, system.entries_of(me)), Reaction::drain(&mut out).sends)
+            let client = Client::new(process, system.entries_of(me));
+            let client = match build.ghost {
+                Ghost::Stamps => client.noting(build.hearer == Some(me)),
+                Ghost::None | Ghost::Fencing | Ghost::Ordering | Ghost::Bypass => client,
+            };
+            (client, Reaction::drain(&mut out).sends)
         });
         let mut model = Self::of(system, build, &start, actors.collect())?;
         // Where delays are counted the order of ids decides what is put off.

@@ -1,6 +1,7 @@
 //! One step of a system: from a state, as numbers, to all that can follow it.
 
 mod order;
+mod stamps;
 
 use mutua_algorithms::{Claim, NodeId};
 
@@ -34,6 +35,8 @@ pub(crate) enum Action {
     Duplicate { from: u8, to: u8, packet: PacketId },
     /// A message is lost.
     Lose { from: u8, to: u8, packet: PacketId },
+    /// A message of the application arrives. (Timestamps; no such run is ever shown.)
+    Hear { from: u8, to: u8 },
 }
 
 impl Action {
@@ -42,7 +45,7 @@ impl Action {
         match self {
             Self::Happen { event, .. } => event.is_fair(),
             Self::Deliver { .. } => true,
-            Self::Duplicate { .. } | Self::Lose { .. } => false,
+            Self::Duplicate { .. } | Self::Lose { .. } | Self::Hear { .. } => false,
         }
     }
 }
@@ -77,6 +80,10 @@ pub(crate) struct Stepper<'a> {
     posts: Memo<OutboxId, EffectId, OutboxId>,
     swept_locals: Memo<LocalId, u32, LocalId>,
     swept_outboxes: Memo<OutboxId, u32, OutboxId>,
+    /// What a message of the application can do now, and its sender.
+    hearings: Vec<(u8, Outcome)>,
+    heads: Memo<OutboxId, u32, Option<u64>>,
+    heard: Memo<LocalId, u32, Outcome>,
     spreading: Vec<Option<bool>>,
     targets: Vec<Option<u16>>,
     shifts: Shifts,
@@ -95,6 +102,9 @@ impl<'a> Stepper<'a> {
             posts: Memo::new(),
             swept_locals: Memo::new(),
             swept_outboxes: Memo::new(),
+            hearings: Vec::new(),
+            heads: Memo::new(),
+            heard: Memo::new(),
             spreading: Vec::new(),
             targets: Vec::new(),
             shifts: Shifts::new(),
@@ -180,6 +190,9 @@ impl<'a> Stepper<'a> {
             let action = Action::Happen { node: node as u8, event };
             visit(Step::new(action, next, outcome.effect, violated));
         }
+        if self.model.ghost == Ghost::Stamps {
+            self.expand_hearing(state, node, next, visit);
+        }
     }
 
     /// The deliveries from one process to some, one bit each.
@@ -204,6 +217,10 @@ impl<'a> Stepper<'a> {
             let violated = self.apply(next, to as usize, outcome);
             let action = Action::Deliver { from, to, packet };
             visit(Step::new(action, next, effect, violated));
+            if self.model.ghost == Ghost::Stamps {
+                let delivery = self.deliveries.items[index];
+                self.expand_hearing_first(state, delivery, outbox, next, visit);
+            }
             if !self.model.has_budget {
                 continue;
             }
@@ -262,6 +279,7 @@ impl<'a> Stepper<'a> {
             match self.model.ghost {
                 Ghost::Ordering => self.sweep(next, node),
                 Ghost::Bypass => violated |= self.count_bypass(next, node),
+                Ghost::Stamps => violated |= self.judge_stamps(next, node, outcome),
                 Ghost::None | Ghost::Fencing => {}
             }
         }

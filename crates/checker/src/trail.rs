@@ -189,6 +189,7 @@ impl<'a> Describer<'a> {
                 (to, What::Duplicate(message))
             }
             Action::Lose { from, to, packet } => (to, What::Lose(self.take(from, to, packet))),
+            Action::Hear { .. } => unreachable!("what timestamps find is searched for again"),
         };
         self.send(at, taken.effect);
         let index = usize::from(at);

@@ -162,7 +162,8 @@ fn source(model: &Model, action: Action) -> usize {
         Action::Happen { node, .. } => (node, model.processes as u8),
         Action::Deliver { from, to, .. }
         | Action::Duplicate { from, to, .. }
-        | Action::Lose { from, to, .. } => (from, to),
+        | Action::Lose { from, to, .. }
+        | Action::Hear { from, to } => (from, to),
     };
     usize::from(from) * (model.processes + 1) + usize::from(to)
 }

@@ -60,3 +60,43 @@ fn a_depth_that_was_searched_in_full_is_enough_to_contradict() {
     assert!(depths.iter().any(Result::is_err), "{depths:?}");
     assert!(!depths.contains(&Ok(true)), "{depths:?}");
 }
+
+/// Judges the entries of a system by timestamps, whatever the algorithm claims.
+fn found_by_stamps(name: &str, system: &System) -> u64 {
+    let build = Build { shift: true, ..Build::plain(Ghost::Stamps) };
+    let model = Model::new(name, system, build).expect("a plain system");
+    let wanted = Wanted { properties: PANIC | bit(Claim::Ordering), first: true };
+    let reached = search(&model, wanted, &Limits::default(), &mut NoClock);
+    reached.found.iter().fold(0, |all, found| all | found.property)
+}
+
+#[test]
+fn timestamps_find_entries_out_of_their_order_and_messages_that_carry_no_clock() {
+    let lamport = System::new(Setup::new(3), 1);
+    assert_eq!(found_by_stamps("lamport", &lamport), 0);
+    // A voter grants what arrives first.
+    assert_eq!(found_by_stamps("maekawa", &System::new(Setup::new(4), 1)), bit(Claim::Ordering));
+    let mut plain = System::new(Setup::new(2), 1);
+    plain.setup.settings.set("replies", "plain");
+    assert_eq!(found_by_stamps("ricart-agrawala", &plain), PANIC);
+}
+
+/// The ghost and the timestamps agree, and the timestamps need fewer states.
+#[test]
+fn ordering_is_decided_by_timestamps_where_it_is_claimed() {
+    for name in ["lamport", "ricart-agrawala"] {
+        let of = |reduction| {
+            let (name, properties) = (name.to_owned(), Some(vec![Claim::Ordering]));
+            let system = System::new(Setup::new(2), 2);
+            let report =
+                check(&Task { name, system, properties, reduction, ..task() }, &mut NoClock);
+            report.expect("a plain system")
+        };
+        let (ghost, stamps) = (of(Reduction::None), of(Reduction::All));
+        let holds = |report: &Report| report.verdicts[0].holds;
+        assert_eq!((holds(&ghost), holds(&stamps)), (Some(true), Some(true)));
+        assert!(stamps.searches[0].states < ghost.searches[0].states / 4, "{stamps:?}");
+        let by_stamps = |report: &Report| format!("{report:?}").contains("timestamps");
+        assert!(by_stamps(&stamps) && !by_stamps(&ghost));
+    }
+}

@@ -44,11 +44,10 @@ impl Checker<'_> {
         claims.push(Claim::Fencing);
         let reduced = self.task.reduction == Reduction::All;
         let build = Build {
-            ghost: Ghost::Fencing,
             shift: reduced,
             symmetry: reduced,
             partial_order: reduced,
-            delays: None,
+            ..Build::plain(Ghost::Fencing)
         };
         let properties = claims.iter().fold(PANIC, |all, &claim| all | bit(claim));
         let wanted = Wanted { properties, first: false };
