@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from . import _endpoint
+from ._arguments import checked_timeout, encoded, seconds, text
 from ._driver import Driver, now
 from ._errors import ConfigError, Error, LockLostError
 from ._proto import locks_pb2 as pb
@@ -46,24 +47,12 @@ class Client:
         cluster: str | None = None,
         unreachable_after: float = 10.0,
     ) -> None:
-        if not isinstance(ttl, (int, float)) or not ttl >= 1:
-            raise ConfigError(f"invalid ttl {ttl!r}: use seconds, at least 1")
-        if not isinstance(unreachable_after, (int, float)) or not unreachable_after > 0:
-            raise ConfigError(f"invalid unreachable_after {unreachable_after!r}: use seconds, more than 0")
-        if endpoints is None:
-            endpoints = [_endpoint.default()]
-        elif isinstance(endpoints, str):
-            endpoints = [endpoints]
-        checked = [_endpoint.check(endpoint) for endpoint in endpoints]
-        if not checked:
-            raise ConfigError("no endpoint is given")
-        client = pb.Client(
-            owner=_user() if owner is None else owner,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            command=" ".join(sys.orig_argv),
-            version=VERSION,
-        )
+        ttl = seconds(ttl, "ttl", least=1)
+        unreachable_after = seconds(unreachable_after, "unreachable_after", least=0.001)
+        if cluster is not None:
+            text(cluster, "cluster")
+        client = _description(_user() if owner is None else text(owner, "owner"))
+        checked = [_endpoint.default()] if endpoints is None else _endpoint.check_all(endpoints)
         make = partial(
             Session, ttl=ttl, client=client, patience=unreachable_after, cluster=cluster
         )
@@ -72,7 +61,7 @@ class Client:
         self._driver.wait_until_open(unreachable_after)
 
     def lock(self, name: str | bytes, timeout: float | None = None) -> Lock:
-        """The lock of this name. Nothing is sent. A `with` block waits at most `timeout` seconds; 0 does not wait."""
+        """The lock of this name. Nothing is sent. It is waited for at most `timeout` seconds; 0 does not wait."""
         return Lock(self, name, timeout)
 
     def election(self, name: str | bytes) -> Election:
@@ -92,6 +81,14 @@ class Client:
         self.close()
 
 
+def _description(owner: str) -> pb.Client:
+    """This process, as `mutua ls` shows it."""
+    # An argument of the command line can be of any bytes.
+    command = os.fsencode(" ".join(sys.orig_argv)).decode(errors="replace")
+    host, pid = socket.gethostname(), os.getpid()
+    return pb.Client(owner=owner, host=host, pid=pid, command=command, version=VERSION)
+
+
 def _user() -> str:
     try:
         return getpass.getuser()
@@ -100,7 +97,7 @@ def _user() -> str:
 
 
 def _name(name: str | bytes) -> bytes:
-    named = name.encode() if isinstance(name, str) else bytes(name)
+    named = encoded(name, "name")
     if not named:
         raise ConfigError("invalid name: it is empty")
     return named
@@ -110,11 +107,14 @@ class Lock:
     """A named lock. `with` and `async with` hold it for a block; the guard is the value after `as`."""
 
     def __init__(
-        self, client: Client | Callable[[], Client], name: str | bytes, timeout: float | None = None
+        self,
+        client: Client | Callable[[], Client],
+        name: str | bytes,
+        timeout: float | None = None,
     ) -> None:
         self._client = client
         self.name = _name(name)
-        self._timeout = timeout
+        self._timeout = checked_timeout(timeout)
         # The guards of the blocks that hold it: of one thread or task each.
         self._guards: dict[object, Guard] = {}
 
@@ -123,10 +123,12 @@ class Lock:
 
         Raises NotAcquiredError if it was not granted in time.
         """
+        timeout = checked_timeout(timeout)
         return Guard(self._driver(), self.name, timeout)._wait()
 
     async def acquire_async(self, timeout: float | None = None) -> Guard:
         """As `acquire`, for asyncio. Cancelling the task leaves the queue."""
+        timeout = checked_timeout(timeout)
         driver = await asyncio.get_running_loop().run_in_executor(None, self._driver)
         return await Guard(driver, self.name, timeout)._wait_async()
 
@@ -169,8 +171,7 @@ class Guard:
         self._token = 0
         self._released = False
         self.name = name
-        if timeout is not None and not timeout >= 0:
-            raise ConfigError("a timeout is in seconds, 0 or greater")
+        timeout = checked_timeout(timeout)
         with driver.mutex:
             self._request: Request = driver.session.acquire(
                 now(), name, timeout, self._granted, self._failed, self._on_loss, value
@@ -302,6 +303,7 @@ def default_client() -> Client:
 def lock(name: str | bytes, timeout: float | None = None) -> Lock:
     """The lock of this name at the node of this host, as `mutua lock` finds it.
 
-    `with mutua.lock("nightly") as guard:` and `async with` wait at most `timeout` seconds; 0 does not wait.
+    `with mutua.lock("nightly") as guard:` and `async with` wait at most `timeout` seconds;
+    0 does not wait.
     """
     return Lock(default_client, name, timeout)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import grpc
 
 from . import _endpoint
+from ._arguments import encoded
 from ._client import Client, Guard, _name
 from ._driver import Driver
 from ._errors import ConfigError, DeniedError, Error, Holder, LockLostError, UnreachableError
@@ -58,8 +59,9 @@ class Leadership(Guard):
 
     def _proclaim(self, value: str | bytes) -> Future[bool]:
         outcome: Future[bool] = Future()
+        sent = encoded(value, "value")
         with self._driver.mutex:
-            self._driver.session.proclaim(self._request, _bytes(value), outcome.set_result)
+            self._driver.session.proclaim(self._request, sent, outcome.set_result)
             self._driver.changed()
         return outcome
 
@@ -84,12 +86,14 @@ class Election:
 
         Raises NotAcquiredError if it was not elected in time.
         """
-        return Leadership(self._client._driver, self.name, timeout, _bytes(value))._wait()
+        return self._candidate(value, timeout)._wait()
 
     async def campaign_async(self, value: str | bytes, timeout: float | None = None) -> Leadership:
         """As `campaign`, for asyncio. Cancelling the task withdraws the candidate."""
-        guard = Leadership(self._client._driver, self.name, timeout, _bytes(value))
-        return await guard._wait_async()
+        return await self._candidate(value, timeout)._wait_async()
+
+    def _candidate(self, value: str | bytes, timeout: float | None) -> Leadership:
+        return Leadership(self._client._driver, self.name, timeout, encoded(value, "value"))
 
     def leader(self) -> Leader | None:
         """The leader, if there is one."""
@@ -199,7 +203,3 @@ def _error(error: Exception) -> Error:
     if isinstance(error, grpc.RpcError) and error.code() is grpc.StatusCode.PERMISSION_DENIED:
         return DeniedError(text)
     return ConfigError(text) if _is_final(error) else UnreachableError(text)
-
-
-def _bytes(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else bytes(text)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 import grpc
 
+from ._arguments import text
 from ._errors import ConfigError, UnreachableError
 
 #: The system's configuration, and the notice that this host runs a member of a cluster.
@@ -65,8 +67,19 @@ def _own_directory() -> str:
     return directory
 
 
+def check_all(endpoints: str | Iterable[str]) -> list[str]:
+    """Returns the endpoints, at least one, if they are valid."""
+    if isinstance(endpoints, (str, bytes)) or not isinstance(endpoints, Iterable):
+        endpoints = [endpoints]
+    checked = [check(endpoint) for endpoint in endpoints]
+    if not checked:
+        raise ConfigError("no endpoint is given")
+    return checked
+
+
 def check(endpoint: str) -> str:
     """Returns an endpoint if it is valid."""
+    text(endpoint, "endpoint")
     why = None
     if endpoint.startswith("unix:"):
         path = endpoint.removeprefix("unix:").removeprefix("//")

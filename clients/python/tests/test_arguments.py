@@ -1,0 +1,94 @@
+"""Invalid arguments are refused at once, with what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import unittest
+from typing import Any
+
+import mutua
+from nodes import Cluster
+
+#: No text and no bytes. Some of them would become other bytes, such as `bytes(5)`.
+NOT_TEXT: tuple[Any, ...] = (5, True, None, ["a"], 1.5, "a\ud800")
+NOT_SECONDS: tuple[Any, ...] = (-1, -0.1, "abc", float("nan"), [1], True)
+
+
+class Arguments(unittest.TestCase):
+    cluster: Cluster
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.cluster = Cluster(1)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.cluster.close()
+
+    def setUp(self) -> None:
+        self.client = mutua.Client(self.cluster.endpoint(0))
+        self.addCleanup(self.client.close)
+
+    def test_a_name_is_text_or_bytes(self) -> None:
+        for name in NOT_TEXT:
+            for make in (mutua.lock, self.client.lock, self.client.election):
+                with self.subTest(name=name, make=make):
+                    with self.assertRaisesRegex(mutua.ConfigError, "invalid name .*: .*use"):
+                        make(name)
+        with self.assertRaisesRegex(mutua.ConfigError, "invalid name 5: .*'5'"):
+            mutua.lock(5)  # type: ignore[arg-type]
+        for same in (bytearray(b"x"), memoryview(b"x"), "x"):
+            self.assertEqual(self.client.lock(same).name, b"x")  # type: ignore[arg-type]
+
+    def test_a_value_is_text_or_bytes(self) -> None:
+        election = self.client.election(self.id())
+        for value in NOT_TEXT:
+            with self.subTest(value=value):
+                with self.assertRaisesRegex(mutua.ConfigError, "invalid value .*: .*use"):
+                    election.campaign(value)
+                with self.assertRaisesRegex(mutua.ConfigError, "invalid value"):
+                    asyncio.run(election.campaign_async(value))
+        self.assertIsNone(election.leader())
+        with election.campaign("good") as leads:
+            for value in NOT_TEXT:
+                with self.assertRaisesRegex(mutua.ConfigError, "invalid value"):
+                    leads.proclaim(value)
+            leader = election.leader()
+            assert leader is not None
+            self.assertEqual(leader.value, b"good")
+
+    def test_the_settings_of_a_client_have_their_types(self) -> None:
+        settings: tuple[dict[str, Any], ...] = (
+            {"owner": 5}, {"owner": "a\ud800"}, {"cluster": 5}, {"ttl": 0.5}, {"ttl": True},
+            {"unreachable_after": "10"}, {"unreachable_after": 0},
+            {"unreachable_after": float("nan")},
+        )
+        for setting in settings:
+            with self.subTest(setting), self.assertRaisesRegex(mutua.ConfigError, "invalid"):
+                mutua.Client(self.cluster.endpoint(0), **setting)
+        endpoints: tuple[Any, ...] = (5, [5], [None], b"unix:/x")
+        for endpoint in endpoints:
+            with self.subTest(endpoint), self.assertRaisesRegex(mutua.ConfigError, "invalid endpoint"):
+                mutua.Client(endpoint)
+
+    def test_a_timeout_is_a_number_of_seconds(self) -> None:
+        lock, election = self.client.lock(self.id()), self.client.election(self.id())
+        for timeout in NOT_SECONDS:
+            calls = (
+                lambda: mutua.lock("x", timeout=timeout),
+                lambda: self.client.lock("x", timeout=timeout),
+                lambda: lock.acquire(timeout=timeout),
+                lambda: asyncio.run(lock.acquire_async(timeout=timeout)),
+                lambda: election.campaign("x", timeout=timeout),
+            )
+            for index, call in enumerate(calls):
+                with self.subTest(timeout=timeout, call=index):
+                    with self.assertRaisesRegex(mutua.ConfigError, "invalid timeout"):
+                        call()
+        # As good as for ever, and more than fits into the request.
+        for long in (float("inf"), 1e300, 10**400):
+            lock.acquire(timeout=long).release()
+
+
+if __name__ == "__main__":
+    unittest.main()
