@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import unittest
 from typing import Any
 
@@ -88,6 +89,28 @@ class Arguments(unittest.TestCase):
         # As good as for ever, and more than fits into the request.
         for long in (float("inf"), 1e300, 10**400):
             lock.acquire(timeout=long).release()
+
+    def test_the_timeout_of_a_lock_is_that_of_each_acquire(self) -> None:
+        name = self.id()
+        waits = self.client.lock(name, timeout=0.2)
+        with mutua.Client(self.cluster.endpoint(0)) as other:
+            held = other.lock(name).acquire()
+            for acquire in (waits.acquire, waits.__enter__):
+                with self.assertRaises(mutua.NotAcquiredError):
+                    acquire()
+            with self.assertRaises(mutua.NotAcquiredError):
+                asyncio.run(waits.acquire_async())
+            began = time.monotonic()
+            with self.assertRaises(mutua.NotAcquiredError):
+                self.client.lock(name, timeout=60).acquire(timeout=0)
+            self.assertLess(time.monotonic() - began, 30)
+
+            async def for_ever() -> None:
+                with self.assertRaises(asyncio.TimeoutError):
+                    await asyncio.wait_for(waits.acquire_async(timeout=None), 2)
+
+            asyncio.run(for_ever())
+            held.release()
 
 
 if __name__ == "__main__":

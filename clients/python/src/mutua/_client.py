@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import getpass
 import os
 import socket
@@ -103,6 +104,12 @@ def _name(name: str | bytes) -> bytes:
     return named
 
 
+class _Unset(enum.Enum):
+    """No argument, where None is one."""
+
+    TIMEOUT = enum.auto()
+
+
 class Lock:
     """A named lock. `with` and `async with` hold it for a block; the guard is the value after `as`."""
 
@@ -118,26 +125,30 @@ class Lock:
         # The guards of the blocks that hold it: of one thread or task each.
         self._guards: dict[object, Guard] = {}
 
-    def acquire(self, timeout: float | None = None) -> Guard:
-        """Waits until the lock is granted, at most `timeout` seconds; 0 does not wait.
+    def acquire(self, timeout: float | None | _Unset = _Unset.TIMEOUT) -> Guard:
+        """Waits until the lock is granted, at most `timeout` seconds; 0 does not wait, None waits for ever. The
+        default is the timeout of the lock.
 
         Raises NotAcquiredError if it was not granted in time.
         """
-        timeout = checked_timeout(timeout)
-        return Guard(self._driver(), self.name, timeout)._wait()
+        limit = self._limit(timeout)
+        return Guard(self._driver(), self.name, limit)._wait()
 
-    async def acquire_async(self, timeout: float | None = None) -> Guard:
+    async def acquire_async(self, timeout: float | None | _Unset = _Unset.TIMEOUT) -> Guard:
         """As `acquire`, for asyncio. Cancelling the task leaves the queue."""
-        timeout = checked_timeout(timeout)
+        limit = self._limit(timeout)
         driver = await asyncio.get_running_loop().run_in_executor(None, self._driver)
-        return await Guard(driver, self.name, timeout)._wait_async()
+        return await Guard(driver, self.name, limit)._wait_async()
+
+    def _limit(self, timeout: float | None | _Unset) -> float | None:
+        return self._timeout if isinstance(timeout, _Unset) else checked_timeout(timeout)
 
     def _driver(self) -> Driver:
         client = self._client if isinstance(self._client, Client) else self._client()
         return client._driver
 
     def __enter__(self) -> Guard:
-        guard = self.acquire(self._timeout)
+        guard = self.acquire()
         self._guards[threading.get_ident()] = guard
         return guard
 
@@ -145,7 +156,7 @@ class Lock:
         self._guards.pop(threading.get_ident())._leave(kind)
 
     async def __aenter__(self) -> Guard:
-        guard = await self.acquire_async(self._timeout)
+        guard = await self.acquire_async()
         self._guards[asyncio.current_task()] = guard
         return guard
 
