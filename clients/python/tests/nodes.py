@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,9 +43,11 @@ def free_port() -> int:
 
 
 class Cluster:
-    """So many nodes, which grant when this has been made."""
+    """So many nodes, which grant when this has been made. `options` are those of
+    `mutua node`, `tail` the last lines of each configuration."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *options: str, tail: str = "") -> None:
+        self._options = options
         self._directory = tempfile.TemporaryDirectory()
         self.path = Path(self._directory.name)
         names = "abc"[:count]
@@ -54,12 +57,17 @@ class Cluster:
         )
         self.processes: list[subprocess.Popen[bytes] | None] = []
         for name in names:
-            head = f'cluster = "test"\nnode = "{name}"\ndata = "{name}"\n'
-            (self.path / f"{name}.toml").write_text(head + members)
+            text = f'cluster = "test"\nnode = "{name}"\ndata = "{name}"\n{members}{tail}'
+            (self.path / f"{name}.toml").write_text(text)
             self.processes.append(None)
         for index in range(count):
             self.run(index)
         wait_for("the nodes to grant", lambda: all(map(self._grants, range(count))))
+
+    def address(self, index: int) -> str:
+        """The address for the other members."""
+        members = tomllib.loads(self.config(index).read_text())["members"]
+        return str(members[index]["address"])
 
     def config(self, index: int) -> Path:
         return self.path / f"{'abc'[index]}.toml"
@@ -68,7 +76,8 @@ class Cluster:
         return f"unix:{self.path / 'abc'[index] / 'locks.sock'}"
 
     def run(self, index: int) -> None:
-        command = [MUTUA, "node", "--quiet", "--config", str(self.config(index))]
+        config = str(self.config(index))
+        command = [MUTUA, "node", "--quiet", "--config", config, *self._options]
         self.processes[index] = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def _grants(self, index: int) -> bool:

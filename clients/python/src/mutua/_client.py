@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 from . import _endpoint
 from ._arguments import checked_timeout, encoded, seconds, text
 from ._driver import Driver, now
-from ._errors import ConfigError, Error, LockLostError
+from ._errors import ConfigError, Error, LockLostError, UnreachableError
 from ._proto import locks_pb2 as pb
 from ._session import Request, Session
 
@@ -32,8 +32,8 @@ class Client:
     """A client of a node: one session, on one connection, for any number of locks.
 
     `endpoints` are tried in this order: `unix:PATH`, `HOST:PORT` or, with the certificates that MUTUA_CA, MUTUA_CERT
-    and MUTUA_KEY name, `https://HOST:PORT`. Without them the node of this host is used, as `mutua lock` does. Members
-    of the cluster that are not listed are learned from the node.
+    and MUTUA_KEY name, `https://HOST:PORT`. Without them the node of this host is used, as `mutua lock` does, and must
+    be of the cluster that MUTUA_CLUSTER names. Members of the cluster that are not listed are learned from the node.
 
     Threads and asyncio tasks may share a client; they exclude each other as two clients do. A process that forks needs
     a client of its own.
@@ -50,16 +50,28 @@ class Client:
     ) -> None:
         ttl = seconds(ttl, "ttl", least=1)
         unreachable_after = seconds(unreachable_after, "unreachable_after", least=0.001)
-        if cluster is not None:
-            text(cluster, "cluster")
+        required = _endpoint.required(cluster, endpoints is None)
         client = _description(_user() if owner is None else text(owner, "owner"))
-        checked = [_endpoint.default()] if endpoints is None else _endpoint.check_all(endpoints)
+        fault = None
+        if endpoints is None:
+            found = _endpoint.default(required)
+            endpoints, fault = found.endpoint, found.fault
+        checked = _endpoint.check_all(endpoints)
         make = partial(
-            Session, ttl=ttl, client=client, patience=unreachable_after, cluster=cluster
+            Session,
+            ttl=ttl,
+            client=client,
+            patience=unreachable_after,
+            cluster=None if required is None else required.cluster,
         )
-        self._driver = Driver(checked, make)
+        self._driver = Driver(checked, make, required, unreachable_after)
         self._driver.session.has_peers = len(checked) > 1
-        self._driver.wait_until_open(unreachable_after)
+        try:
+            self._driver.wait_until_open()
+        except UnreachableError as error:
+            if fault is None:
+                raise
+            raise ConfigError(f"{error}: {fault}") from error
 
     def lock(self, name: str | bytes, timeout: float | None = None) -> Lock:
         """The lock of this name. Nothing is sent. It is waited for at most `timeout` seconds; 0 does not wait."""

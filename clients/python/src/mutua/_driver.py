@@ -28,10 +28,18 @@ def now() -> float:
 class Driver:
     """A session on one stream at a time. All of its state is guarded by `mutex`."""
 
-    def __init__(self, endpoints: list[str], make: Callable[..., Session]) -> None:
+    def __init__(
+        self,
+        endpoints: list[str],
+        make: Callable[..., Session],
+        required: _endpoint.Required | None,
+        limit: float,
+    ) -> None:
         self.mutex = threading.RLock()
         self._changed = threading.Condition(self.mutex)
         self._endpoints = endpoints
+        self.required = required
+        self._limit = limit
         self._preferred: list[str] = []
         self._next = 0
         self._outgoing: queue.SimpleQueue[pb.SessionRequest | None] | None = None
@@ -43,11 +51,12 @@ class Driver:
         for target in (self._serve, self._keep_time):
             threading.Thread(target=target, name="mutua", daemon=True).start()
 
-    def wait_until_open(self, limit: float) -> None:
+    def wait_until_open(self) -> None:
         """Waits for the first session; raises why there is none."""
-        if not self._opened.wait(limit):
+        if not self._opened.wait(self._limit):
             self.close()
-            raise self._failure or UnreachableError("no node answers")
+            tried = ", ".join(self._endpoints)
+            raise self._failure or UnreachableError(f"{tried} does not answer")
         if self._failure is not None:
             self.close()
             raise self._failure
@@ -126,15 +135,13 @@ class Driver:
     def _attach(self, endpoint: str) -> str:
         """Serves the session at an endpoint until the stream ends; returns why it has ended."""
         try:
-            channel = _endpoint.channel(endpoint)
+            channel = _endpoint.connect(endpoint, _endpoint.CONNECT_LIMIT, self.required)
+        except UnreachableError as error:
+            return str(error)
         except ConfigError as error:
             self._failure = error
             return str(error)
         try:
-            try:
-                grpc.channel_ready_future(channel).result(timeout=_endpoint.CONNECT_LIMIT)
-            except grpc.FutureTimeoutError:
-                return f"{endpoint} does not answer"
             return self._read(channel)
         except grpc.RpcError as error:
             return f"{endpoint}: {error.details()}"

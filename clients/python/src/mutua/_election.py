@@ -139,7 +139,7 @@ class _Observer:
         while True:
             try:
                 lock = self._read()
-            except (grpc.RpcError, grpc.FutureTimeoutError, ConfigError, StopIteration) as error:
+            except (grpc.RpcError, UnreachableError, ConfigError, StopIteration) as error:
                 self._leave()
                 self._next += 1
                 patience = self._driver.session.patience
@@ -170,8 +170,8 @@ class _Observer:
             with self._driver.mutex:
                 endpoints = self._driver.endpoints()
             endpoint = endpoints[self._next % len(endpoints)]
-            self._channel = _endpoint.channel(endpoint)
-            grpc.channel_ready_future(self._channel).result(timeout=_endpoint.CONNECT_LIMIT)
+            required = self._driver.required
+            self._channel = _endpoint.connect(endpoint, _endpoint.CONNECT_LIMIT, required)
             watch = self._channel.unary_stream(
                 "/mutua.v1.Locks/Watch",
                 request_serializer=pb.WatchRequest.SerializeToString,
@@ -192,7 +192,7 @@ class _Observer:
 
 def _is_final(error: Exception) -> bool:
     code = getattr(error, "code", None)
-    return isinstance(error, ConfigError) or (code is not None and code() in _FINAL)
+    return code is not None and code() in _FINAL
 
 
 def _error(error: Exception) -> Error:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NoReturn
 
 import grpc
 
 from ._arguments import text
-from ._errors import ConfigError, UnreachableError
+from ._errors import ConfigError, Error, UnreachableError
+from ._proto import locks_pb2 as pb
 
 #: The system's configuration, and the notice that this host runs a member of a cluster.
 _SYSTEM_CONFIG = Path("/etc/mutua/mutua.toml")
 _NOTICE = Path("/var/lib/mutua-member")
 #: How long a node may take to accept a connection, in seconds.
 CONNECT_LIMIT = 3.0
+#: What gRPC says when a server closes the connection at once.
+_CLOSED = ("recvmsg", "Socket closed", "Connection reset", "Broken pipe", "HTTP2", "HTTP/2")
 #: A client connects by itself to the next endpoint, so gRPC must not wait for long.
 _OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
@@ -26,30 +33,95 @@ _OPTIONS = [
 ]
 
 
-def default() -> str:
+#: The keys of a configuration.
+KEYS = frozenset(
+    "cluster node clustered listen data insecure metrics_listen metrics_names audit log_level socket members locks"
+    " access limits tls".split()
+)
+
+
+@dataclass(frozen=True)
+class Required:
+    """The cluster that a node must be of, because of this setting."""
+
+    cluster: str
+    by: str
+
+    def check(self, endpoint: str, about: pb.AboutResponse | pb.Opened) -> None:
+        """Raises ConfigError unless a node that reports this is of the cluster."""
+        # A node that lists no other member reports the cluster that it would be in.
+        if about.scope == pb.SCOPE_CLUSTER and about.cluster == self.cluster:
+            return
+        found = {
+            pb.SCOPE_LOCAL: "this user's node, whose locks are local",
+            pb.SCOPE_CLUSTER: f"node {about.node} of cluster {about.cluster}",
+            pb.SCOPE_NODE: f"node {about.node}, which is in no cluster: its configuration lists no other member of"
+            f" {about.cluster}, so its locks exclude no other host",
+        }
+        self.refuse(f"{endpoint} is {found.get(about.scope, 'a node that reports no cluster')}")
+
+    def refuse(self, but: str) -> NoReturn:
+        """Raises ConfigError."""
+        raise ConfigError(f"{self.by} requires a node of cluster {self.cluster}, but {but}")
+
+
+def required(cluster: str | None, is_found: bool) -> Required | None:
+    """The cluster of a client. MUTUA_CLUSTER is obeyed where the environment finds the node."""
+    given = None if cluster is None else Required(text(cluster, "cluster"), "the client")
+    name = os.environ.get("MUTUA_CLUSTER") if is_found else None
+    if not name:
+        return given
+    variable = Required(name, "MUTUA_CLUSTER")
+    if given is not None and given.cluster != name:
+        variable.refuse(f"the client requires one of {given.cluster}")
+    return variable
+
+
+@dataclass(frozen=True)
+class Found:
+    """An endpoint of this host."""
+
+    endpoint: str
+    #: What is wrong with the configuration: no node can be started with it.
+    fault: str | None = None
+
+
+def default(wanted: Required | None) -> Found:
     """The endpoint that `mutua lock` uses: MUTUA_SOCKET, the configured node, or the user's own."""
     socket = os.environ.get("MUTUA_SOCKET")
     if socket:
-        return f"unix:{Path(socket).absolute()}"
+        return Found(f"unix:{Path(socket).absolute()}")
     named = os.environ.get("MUTUA_CONFIG")
     config = Path(named) if named else _SYSTEM_CONFIG
     if named or config.exists():
-        return f"unix:{_socket_of(config)}"
+        return _configured(config)
+    if wanted is not None:
+        wanted.refuse("no configuration was found, and this user's node is local")
     if _NOTICE.exists() and _NOTICE.stat().st_uid in (0, os.geteuid()):
         raise ConfigError(
             f"this host runs a {_NOTICE.read_text().strip()}: a local lock would not exclude its"
             " clients; name the node's endpoint, or set MUTUA_SOCKET"
         )
-    return f"unix:{_own_directory()}/locks.sock"
+    return Found(f"unix:{_own_directory()}/locks.sock")
 
 
-def _socket_of(config: Path) -> Path:
+def _configured(config: Path) -> Found:
     try:
         values = tomllib.loads(config.read_text())
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read the configuration {config}: {error}") from error
     data = values.get("data") or f"{config.stem}-{values.get('node', '')}.data"
-    return config.absolute().parent / str(data) / "locks.sock"
+    socket = values.get("socket") or f"{data}/locks.sock"
+    return Found(f"unix:{config.absolute().parent / str(socket)}", _fault(config, values))
+
+
+def _fault(config: Path, values: dict[str, Any]) -> str | None:
+    unknown = next((key for key in values if key not in KEYS), None)
+    if unknown is None:
+        return None
+    near = difflib.get_close_matches(unknown, KEYS, 1)
+    hint = f": is it `{near[0]}`?" if near else ""
+    return f"the configuration {config} has the unknown key `{unknown}`{hint}"
 
 
 def _own_directory() -> str:
@@ -100,6 +172,47 @@ def check(endpoint: str) -> str:
     raise ConfigError(
         f"invalid endpoint `{endpoint}`: {why}; use unix:PATH, HOST:PORT or https://HOST:PORT"
     )
+
+
+def connect(endpoint: str, limit: float, wanted: Required | None) -> grpc.Channel:
+    """A connection to a node of the required cluster; nothing else was requested yet.
+
+    Raises UnreachableError or ConfigError.
+    """
+    opened = channel(endpoint)
+    try:
+        # This call fails with the cause as soon as the connection does.
+        about = opened.unary_unary(
+            "/mutua.v1.Locks/About",
+            request_serializer=pb.AboutRequest.SerializeToString,
+            response_deserializer=pb.AboutResponse.FromString,
+        )
+        reply = about(pb.AboutRequest(), timeout=limit)
+        if wanted is not None:
+            wanted.check(endpoint, reply)
+    except grpc.RpcError as error:
+        opened.close()
+        raise _refused(endpoint, error) from error
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+def _refused(endpoint: str, error: grpc.RpcError) -> Error:
+    if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+        return ConfigError(f"{endpoint} is not a node of Mutua")
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return UnreachableError(f"{endpoint} does not answer")
+    details = str(error.details())
+    # What precedes the cause are gRPC's words for any failure.
+    cause = re.sub("^[A-Z_]+: ", "", details.rpartition("last error: ")[2])
+    if not endpoint.startswith("unix:") and any(words in details for words in _CLOSED):
+        cause = (
+            f"the connection is closed at once ({cause}): a member's address is not for clients: use its socket or"
+            " the address of `--listen`, with https:// if the node has certificates"
+        )
+    return UnreachableError(f"{endpoint}: {cause}")
 
 
 def channel(endpoint: str) -> grpc.Channel:

@@ -28,7 +28,7 @@ class Error(Exception):
 
 
 class ConfigError(Error, ValueError):
-    """An endpoint, a setting or a name is invalid; repeating the call does not help."""
+    """An argument is invalid, or the node is not of the required cluster; repeating the call does not help."""
 
 
 class UnreachableError(Error, ConnectionError):

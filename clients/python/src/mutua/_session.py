@@ -91,6 +91,8 @@ class Session:
     renewals: int = 0
     last_id: int = 0
     has_peers: bool = False
+    #: Why the last connection has ended.
+    why: str = "no node answers"
 
     def __post_init__(self) -> None:
         self.lease = self.ttl
@@ -129,7 +131,7 @@ class Session:
             if request.limit and request.limit <= now:
                 self._limit_reached(now, request)
         if not self.attached and now - self.replied_at >= self.patience:
-            self._fail_waiting(now, lambda: UnreachableError("no node answers"))
+            self._fail_waiting(now, self._unreachable)
         return self.attached and self._leave_at() <= now
 
     def _leave_at(self) -> float:
@@ -195,12 +197,16 @@ class Session:
 
     def broken(self, now: float, why: str) -> None:
         """The stream has ended, or there is no connection."""
-        self.attached = False
+        self.attached, self.why = False, why
         if self.replied_here:
             self.replied_at, self.replied_here = now, False
         self._check_lease(now)
         if now - self.replied_at >= self.patience:
-            self._fail_waiting(now, lambda: UnreachableError(f"no node can be reached: {why}"))
+            self._fail_waiting(now, self._unreachable)
+
+    def _unreachable(self) -> Error:
+        why = "the node does not answer" if self.attached else self.why
+        return UnreachableError(f"no node can be reached: {why}")
 
     def close(self) -> None:
         """The client closes the session: its locks are released, so no guard counts as held from now on."""
@@ -339,7 +345,7 @@ class Session:
             request.limit += REPLY
         elif request.phase is Phase.SENT:
             late = NotAcquiredError("the lock was not granted in time")
-            request.failed(late if self.attached else UnreachableError("no node answers"))
+            request.failed(late if self.attached else self._unreachable())
             self.release(now, request)
             request.limit = NEVER
         else:
@@ -397,7 +403,9 @@ class Session:
         return None
 
     def _opened(self, now: float, opened: pb.Opened) -> str | None:
-        if self.cluster is not None and opened.cluster != self.cluster:
+        is_member = opened.scope == pb.SCOPE_CLUSTER and opened.cluster == self.cluster
+        if self.cluster is not None and not is_member:
+            # The node was replaced since it reported its cluster.
             return f"node {opened.node} is not a member of cluster {self.cluster}"
         self.session = opened.session
         for refused in opened.refused:
