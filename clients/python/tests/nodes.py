@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 MUTUA = os.environ.get("MUTUA", "mutua")
@@ -91,6 +93,17 @@ class Cluster:
     def is_free(self, index: int, name: str) -> bool:
         """Whether `mutua lock -n` gets the lock."""
         return self.mutua("lock", index, "-n", name, "--", "true").returncode == 0
+
+    @contextmanager
+    def stopped(self, index: int) -> Iterator[None]:
+        """The node is suspended for the block: it accepts connections, and does not answer."""
+        process = self.processes[index]
+        assert process is not None
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
 
     def kill(self, index: int) -> None:
         process = self.processes[index]

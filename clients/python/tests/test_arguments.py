@@ -81,6 +81,7 @@ class Arguments(unittest.TestCase):
                 lambda: lock.acquire(timeout=timeout),
                 lambda: asyncio.run(lock.acquire_async(timeout=timeout)),
                 lambda: election.campaign("x", timeout=timeout),
+                lambda: mutua.Client(self.cluster.endpoint(0), timeout=timeout),
             )
             for index, call in enumerate(calls):
                 with self.subTest(timeout=timeout, call=index):

@@ -10,7 +10,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -95,6 +97,66 @@ class RequiredCluster(Finding):
         with found(MUTUA_CONFIG=str(self.members.config(0)), MUTUA_CLUSTER="other"):
             with self.assertRaisesRegex(mutua.ConfigError, "MUTUA_CLUSTER requires .*other"):
                 mutua.Client(cluster="test")
+
+
+def seconds(call: Callable[[], object]) -> float:
+    began = time.monotonic()
+    call()
+    return time.monotonic() - began
+
+
+class Timeouts(Finding):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cluster = Cluster(1)
+        self.addCleanup(self.cluster.close)
+        self.socket = self.cluster.endpoint(0).removeprefix("unix:")
+        # So long that what takes a second is told from it on a busy machine.
+        patched = mock.patch.object(_endpoint, "CONNECT_LIMIT", 600)
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def assert_ends(self, call: Callable[[], object], within: float = 60) -> None:
+        def fails() -> None:
+            with self.assertRaises(mutua.UnreachableError):
+                call()
+
+        self.assertLess(seconds(fails), within)
+
+    def test_a_refused_connection_is_reported_at_once(self) -> None:
+        endpoint = f"127.0.0.1:{free_port()}"
+        self.assert_ends(lambda: mutua.Client([endpoint], unreachable_after=600))
+
+    def test_a_timeout_includes_finding_a_node_that_does_not_answer(self) -> None:
+        with found(MUTUA_SOCKET=self.socket), self.cluster.stopped(0):
+            for timeout in (0, 1):
+                lock = mutua.lock("x", timeout=timeout)
+                # Before the client gives up by itself after 10 s.
+                self.assert_ends(lock.acquire, within=9)
+                self.assert_ends(lambda: asyncio.run(lock.acquire_async()), within=9)
+            endpoint = self.cluster.endpoint(0)
+            self.assert_ends(lambda: mutua.Client(endpoint, timeout=1, unreachable_after=600))
+
+    def test_a_timeout_includes_waiting_for_another_thread_that_finds_the_node(self) -> None:
+        with found(MUTUA_SOCKET=self.socket), _client._default_mutex:
+            self.assert_ends(mutua.lock("x", timeout=0).acquire)
+
+    def test_a_request_that_does_not_wait_ends_when_its_node_is_silent(self) -> None:
+        with mutua.Client(self.cluster.endpoint(0), ttl=60) as client:
+            with self.cluster.stopped(0):
+                self.assert_ends(client.lock("x", timeout=0).acquire)
+            # The node may have granted it; then it is released.
+            with client.lock("x", timeout=30), mutua.Client(self.cluster.endpoint(0)) as other:
+                with self.assertRaises(mutua.NotAcquiredError):
+                    other.lock("x").acquire(timeout=0)
+            with mutua.Client(self.cluster.endpoint(0)) as other:
+                other.lock("x").acquire(timeout=30).release()
+
+    def test_a_request_that_does_not_wait_ends_when_its_node_is_lost(self) -> None:
+        with mutua.Client(self.cluster.endpoint(0), unreachable_after=600) as client:
+            client.lock("x").acquire().release()
+            self.cluster.kill(0)
+            self.assert_ends(client.lock("x", timeout=0).acquire)
 
 
 class Messages(Finding):

@@ -20,7 +20,7 @@ from ._arguments import checked_timeout, encoded, seconds, text
 from ._driver import Driver, now
 from ._errors import ConfigError, Error, LockLostError, UnreachableError
 from ._proto import locks_pb2 as pb
-from ._session import Request, Session
+from ._session import ANSWER, Request, Session
 
 if TYPE_CHECKING:
     from ._election import Election
@@ -35,6 +35,8 @@ class Client:
     and MUTUA_KEY name, `https://HOST:PORT`. Without them the node of this host is used, as `mutua lock` does, and must
     be of the cluster that MUTUA_CLUSTER names. Members of the cluster that are not listed are learned from the node.
 
+    Making a client connects it, within `timeout` seconds.
+
     Threads and asyncio tasks may share a client; they exclude each other as two clients do. A process that forks needs
     a client of its own.
     """
@@ -47,9 +49,14 @@ class Client:
         owner: str | None = None,
         cluster: str | None = None,
         unreachable_after: float = 10.0,
+        timeout: float | None = None,
     ) -> None:
         ttl = seconds(ttl, "ttl", least=1)
         unreachable_after = seconds(unreachable_after, "unreachable_after", least=0.001)
+        timeout = checked_timeout(timeout)
+        limit = unreachable_after
+        if timeout is not None:
+            limit = min(limit, max(timeout, ANSWER))
         required = _endpoint.required(cluster, endpoints is None)
         client = _description(_user() if owner is None else text(owner, "owner"))
         fault = None
@@ -64,7 +71,7 @@ class Client:
             patience=unreachable_after,
             cluster=None if required is None else required.cluster,
         )
-        self._driver = Driver(checked, make, required, unreachable_after)
+        self._driver = Driver(checked, make, required, limit)
         self._driver.session.has_peers = len(checked) > 1
         try:
             self._driver.wait_until_open()
@@ -127,7 +134,7 @@ class Lock:
 
     def __init__(
         self,
-        client: Client | Callable[[], Client],
+        client: Client | Callable[[float | None], Client],
         name: str | bytes,
         timeout: float | None = None,
     ) -> None:
@@ -143,21 +150,25 @@ class Lock:
 
         Raises NotAcquiredError if it was not granted in time.
         """
-        limit = self._limit(timeout)
-        return Guard(self._driver(), self.name, limit)._wait()
+        driver, left = self._find(self._limit(timeout))
+        return Guard(driver, self.name, left)._wait()
 
     async def acquire_async(self, timeout: float | None | _Unset = _Unset.TIMEOUT) -> Guard:
         """As `acquire`, for asyncio. Cancelling the task leaves the queue."""
-        limit = self._limit(timeout)
-        driver = await asyncio.get_running_loop().run_in_executor(None, self._driver)
-        return await Guard(driver, self.name, limit)._wait_async()
+        find = partial(self._find, self._limit(timeout))
+        driver, left = await asyncio.get_running_loop().run_in_executor(None, find)
+        return await Guard(driver, self.name, left)._wait_async()
 
     def _limit(self, timeout: float | None | _Unset) -> float | None:
         return self._timeout if isinstance(timeout, _Unset) else checked_timeout(timeout)
 
-    def _driver(self) -> Driver:
-        client = self._client if isinstance(self._client, Client) else self._client()
-        return client._driver
+    def _find(self, timeout: float | None) -> tuple[Driver, float | None]:
+        """The driver, and what is left of the timeout when it has been found."""
+        if isinstance(self._client, Client):
+            return self._client._driver, timeout
+        began = now()
+        driver = self._client(timeout)._driver
+        return driver, None if timeout is None else max(0.0, timeout - (now() - began))
 
     def __enter__(self) -> Guard:
         guard = self.acquire()
@@ -311,22 +322,28 @@ _default: dict[int, Client] = {}
 _default_mutex = threading.Lock()
 
 
-def default_client() -> Client:
-    """The client of this process for the node of this host."""
-    with _default_mutex:
+def default_client(timeout: float | None = None) -> Client:
+    """The client of this process for the node of this host, which is found within the timeout, or a second."""
+    timeout = checked_timeout(timeout)
+    # Another thread may be looking for the node.
+    if not _default_mutex.acquire(timeout=-1 if timeout is None else max(timeout, ANSWER)):
+        raise UnreachableError("the node of this host does not answer")
+    try:
         # A forked process has no threads of its parent, so it needs a session of its own.
         client = _default.get(os.getpid())
         if client is None or client._driver._ended:
-            client = Client()
+            client = Client(timeout=timeout)
             _default.clear()
             _default[os.getpid()] = client
         return client
+    finally:
+        _default_mutex.release()
 
 
 def lock(name: str | bytes, timeout: float | None = None) -> Lock:
     """The lock of this name at the node of this host, as `mutua lock` finds it.
 
-    `with mutua.lock("nightly") as guard:` and `async with` wait at most `timeout` seconds;
+    `with mutua.lock("nightly") as guard:` and `async with` wait at most `timeout` seconds, finding the node included;
     0 does not wait.
     """
     return Lock(default_client, name, timeout)

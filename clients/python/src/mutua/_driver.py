@@ -40,6 +40,8 @@ class Driver:
         self._endpoints = endpoints
         self.required = required
         self._limit = limit
+        # Each endpoint gets its share, so that the last one is tried too.
+        self._connect_limit = min(_endpoint.CONNECT_LIMIT, limit / len(endpoints))
         self._preferred: list[str] = []
         self._next = 0
         self._outgoing: queue.SimpleQueue[pb.SessionRequest | None] | None = None
@@ -135,7 +137,7 @@ class Driver:
     def _attach(self, endpoint: str) -> str:
         """Serves the session at an endpoint until the stream ends; returns why it has ended."""
         try:
-            channel = _endpoint.connect(endpoint, _endpoint.CONNECT_LIMIT, self.required)
+            channel = _endpoint.connect(endpoint, self._connect_limit, self.required)
         except UnreachableError as error:
             return str(error)
         except ConfigError as error:
@@ -169,6 +171,7 @@ class Driver:
                         return why
                     if reply.HasField("opened"):
                         self._failure = None
+                        self._connect_limit = _endpoint.CONNECT_LIMIT
                         self._opened.set()
             return "the node closed the connection"
         finally:

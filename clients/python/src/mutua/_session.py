@@ -28,6 +28,8 @@ from ._proto import locks_pb2 as pb
 SILENCE = 1.5
 #: A node replies this much after the limit of a wait at the latest.
 REPLY = 0.25
+#: A node has this long to reply to a request that does not wait, as to `mutua lock -n`.
+ANSWER = 1.0
 NEVER = float("inf")
 
 
@@ -48,6 +50,8 @@ class Request:
     name: bytes
     #: When the wait ends; 0 for a request that does not wait.
     limit: float
+    #: When no reply is waited for any more.
+    give_up_at: float
     granted: Callable[[int], None]
     failed: Callable[[Error], None]
     lost: Callable[[str], None]
@@ -115,7 +119,8 @@ class Session:
 
     def wake_at(self) -> float:
         """When to call `tick` at the latest."""
-        at = min((one.limit for one in self.requests.values() if one.limit), default=NEVER)
+        times = (one.limit or one.give_up_at for one in self.requests.values())
+        at = min(times, default=NEVER)
         if any(one.phase is Phase.HELD for one in self.requests.values()):
             at = min(at, self.good_until())
         if self.attached:
@@ -130,6 +135,8 @@ class Session:
         for request in list(self.requests.values()):
             if request.limit and request.limit <= now:
                 self._limit_reached(now, request)
+            elif request.give_up_at <= now:
+                self._give_up(now, request)
         if not self.attached and now - self.replied_at >= self.patience:
             self._fail_waiting(now, self._unreachable)
         return self.attached and self._leave_at() <= now
@@ -240,7 +247,8 @@ class Session:
         """Requests a lock; one of the functions is called with the outcome. With a value the request is a candidate."""
         self.last_id += 1
         limit = NEVER if wait is None else now + wait if wait else 0
-        request = Request(self.last_id, name, limit, granted, failed, lost, value=value)
+        give_up_at = NEVER if limit else now + ANSWER
+        request = Request(self.last_id, name, limit, give_up_at, granted, failed, lost, value=value)
         if self.closing:
             failed(ClosedError("the client is closed"))
             return request
@@ -350,6 +358,12 @@ class Session:
             request.limit = NEVER
         else:
             request.limit = NEVER
+
+    def _give_up(self, now: float, request: Request) -> None:
+        request.give_up_at = NEVER
+        if request.phase in (Phase.SENT, Phase.GRANTED):
+            request.failed(self._unreachable())
+            self.release(now, request)
 
     def _fail_waiting(self, now: float, error: Callable[[], Error]) -> None:
         waits = (Phase.QUEUED, Phase.SENT, Phase.GRANTED)
