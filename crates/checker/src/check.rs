@@ -76,7 +76,7 @@ pub struct Report {
 }
 
 /// One search.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Search {
     /// The properties that it decides.
     pub properties: Vec<Cow<'static, str>>,
@@ -97,6 +97,8 @@ pub struct Search {
     pub covered: Option<usize>,
     /// How states were merged and steps left out.
     pub reductions: Vec<String>,
+    /// The violated properties behind which nothing was searched.
+    pub cut: Vec<&'static str>,
 }
 
 impl Search {
@@ -140,6 +142,14 @@ impl Report {
     pub fn is_complete(&self) -> bool {
         self.verdicts.iter().all(|verdict| verdict.holds.is_some())
     }
+}
+
+/// The names of a set of properties. Invariants have none here: what is asked for beside them is
+/// searched for apart.
+fn names_of(properties: Properties) -> Vec<&'static str> {
+    let all = checkable(Kind::Mutex).iter().chain(checkable(Kind::Election)).copied();
+    let claims = all.filter(|&claim| properties & bit(claim) != 0);
+    claims.map(Claim::name).chain((properties & PANIC != 0).then_some(NO_PANIC)).collect()
 }
 
 /// The name of the property that no code panics.
@@ -354,8 +364,7 @@ impl Checker<'_> {
             seconds: walked.seconds,
             bytes: 0,
             stopped: Some(Stop::Walked(walked.runs)),
-            covered: None,
-            reductions: Vec::new(),
+            ..Search::default()
         });
         for &claim in claims {
             let found = walked.found.iter().find(|(property, _)| *property == bit(claim));
@@ -395,6 +404,7 @@ impl Checker<'_> {
             stopped: reached.stopped,
             covered: (at_limit && !model.partial_order).then_some(depth),
             reductions: model.reductions(),
+            cut: names_of(reached.cut),
         });
     }
 

@@ -23,8 +23,8 @@ pub(crate) enum Ghost {
     /// EM3. Two sets of processes with an open request: those known here, and those that were known
     /// when our own request was made. An entry takes the process out of all sets.
     Ordering,
-    /// EM3 by timestamps, with no bits at all: each entry is judged by the clocks of the others. See
-    /// `check/stamps.rs`.
+    /// EM3 by timestamps, with no bits at all: each entry is judged by the clocks of the others.
+    /// See `check/stamps.rs`.
     Stamps,
     /// Bounded bypass. At a process: the set of those that have entered since its request reached
     /// every process. On a message: it is part of a request that is still spreading.

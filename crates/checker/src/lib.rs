@@ -136,6 +136,7 @@ pub use graph::{Graph, GraphState, GraphStep, graph};
 pub use host::{Host, NoClock};
 pub use invariant::{FORMS as INVARIANT_FORMS, Invariant, InvariantError, KindError};
 pub use limits::{Limits, Progress, Stop};
+pub use model::MOST_PROCESSES;
 pub use system::{Detector, Faults, Repair, System, Timers};
 pub use trail::{Happening, Message, Trail, What};
 pub use walk::Walks;

@@ -50,8 +50,9 @@ pub(crate) fn each(properties: Properties) -> impl Iterator<Item = Properties> {
 /// The bit for code that panicked.
 pub(crate) const PANIC: Properties = 1 << 15;
 
-/// Sets of processes are 16-bit words, and all processes are one less than a power of two.
-const MOST_PROCESSES: usize = 15;
+/// The most processes that can be searched: sets of them are 16-bit words, and all of them are one
+/// less than a power of two.
+pub const MOST_PROCESSES: usize = 15;
 
 /// The start of a system, and the catalogue of its situations.
 ///

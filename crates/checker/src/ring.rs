@@ -19,8 +19,22 @@ pub(crate) fn check(task: &Task, host: &mut dyn Host) -> Result<Option<Report>, 
     let Some((daemon, ring)) = self_stabilizing::begin(about, &task.system.setup)? else {
         return Ok(None);
     };
-    Ok(Some(settles(about, task, host, ring.k(), daemon)))
+    let (nodes, k) = (task.system.setup.nodes, ring.k());
+    let bytes = Convergence::estimate(nodes, k, daemon);
+    if bytes > MOST_BYTES {
+        return Err(StartError::new(format!(
+            "a ring of {nodes} with K = {k} has {k}^{nodes} states, for which this search needs \
+             about {:.0} GiB, more than {:.0}: use fewer processes",
+            bytes / GIB,
+            MOST_BYTES / GIB
+        )));
+    }
+    Ok(Some(settles(about, task, host, k, daemon)))
 }
+
+/// A search of more is not begun.
+const MOST_BYTES: f64 = 8.0 * GIB;
+const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
 fn settles(about: &About, task: &Task, host: &mut dyn Host, k: u32, daemon: Daemon) -> Report {
     let mut watch = Watch::start(host, &task.limits);
@@ -33,9 +47,7 @@ fn settles(about: &About, task: &Task, host: &mut dyn Host, k: u32, daemon: Daem
         depth: 0,
         seconds: watch.seconds(),
         bytes: graph.bytes(),
-        stopped: None,
-        covered: None,
-        reductions: Vec::new(),
+        ..Search::default()
     };
     let claims = about.claims_with(&task.system.setup.settings);
     let verdict = Verdict {

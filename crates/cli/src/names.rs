@@ -1,7 +1,7 @@
 //! Algorithms by name, with a suggestion for a misspelt name.
 
 use anyhow::Result;
-use mutua_algorithms::{About, registry};
+use mutua_algorithms::{About, Kind, registry};
 
 use crate::exit::usage;
 
@@ -9,6 +9,13 @@ use crate::exit::usage;
 pub(crate) fn algorithm(name: &str) -> Result<&'static About> {
     registry::about(name)
         .ok_or_else(|| unknown("algorithm", name, registry::ALGORITHMS.iter().map(|a| a.name)))
+}
+
+/// The same for the algorithms that nodes run.
+pub(crate) fn algorithm_of_nodes(name: &str) -> Result<&'static About> {
+    let all = || registry::ALGORITHMS.iter().filter(|one| one.kind == Kind::Mutex && !one.control);
+    let found = all().copied().find(|one| one.name == name);
+    found.ok_or_else(|| unknown("algorithm of nodes", name, all().map(|about| about.name)))
 }
 
 /// The names of the algorithms for which `is_one` holds, as `a, b and c`.

@@ -54,7 +54,7 @@ pub use simulation::{Plan, Simulation};
 pub use statistics::Interval;
 pub use theory::{Expected, Theory, TheoryLoad, theory, theory_of};
 pub use wheel::Wheel;
-pub use workload::{Load, ScriptedRequest, Who, Workload};
+pub use workload::{Load, ScriptedRequest, Who, Workload, is_overloaded};
 
 use mutua_algorithms::{Election, Mutex, Start, StartError, registry};
 

@@ -241,6 +241,16 @@ fn cumulated_weights(exponent: f64, contenders: u32) -> Vec<f64> {
     (1..=contenders).map(weigh).collect()
 }
 
+/// Whether requests that come at random, with this mean gap in nanoseconds, come faster than they
+/// are granted: waits then grow for as long as the run goes on.
+///
+/// `granted` is per second, over so many entries. The number of requests that come in the time of a
+/// run varies by its square root; three times that is not chance.
+pub fn is_overloaded(granted: f64, gap: u64, entries: u64) -> bool {
+    let chance = 3.0 / (entries.max(1) as f64).sqrt();
+    granted < (1.0 - chance) * 1e9 / gap as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,6 +35,18 @@ pub struct Cycle {
 }
 
 impl Convergence {
+    /// The bytes of memory that a search needs, about: each state, and the moves from it. Half the
+    /// processes are privileged in the mean.
+    pub fn estimate(processes: u32, k: u32, daemon: Daemon) -> f64 {
+        let n = f64::from(processes);
+        let moves = match daemon {
+            Daemon::Central => n / 2.0,
+            Daemon::Synchronous => 1.0,
+            Daemon::Distributed => 1.5_f64.powf(n),
+        };
+        f64::from(k).powf(n) * (180.0 + 56.0 * moves)
+    }
+
     /// The states of a ring of so many processes with flags of `k` values: `k` to the power of
     /// `processes`.
     pub fn new(processes: u32, k: u32, daemon: Daemon) -> Self {

@@ -1,8 +1,8 @@
 //! EM3 without a ghost, by the timestamps that the processes have anyway.
 //!
-//! EM3 is about causes: of two requests of which one happened before the other, it is granted first.
-//! The ghost for that remembers sets of requests at every process and on every message, and a
-//! message of the application, which alone makes some requests causes of others, multiplies the
+//! EM3 is about causes: of two requests of which one happened before the other, it is granted
+//! first. The ghost for that remembers sets of requests at every process and on every message, and
+//! a message of the application, which alone makes some requests causes of others, multiplies the
 //! states once more. Where an algorithm claims EM3 and keeps clocks, less is enough:
 //!
 //! 1. *Entries are in the order of their timestamps.* At each entry no open request has an earlier
@@ -113,8 +113,8 @@ impl Checker<'_> {
             seconds: reached.seconds + std::mem::take(&mut self.spent),
             bytes: reached.bytes(),
             stopped: reached.stopped,
-            covered: None,
             reductions,
+            ..Search::default()
         }
     }
 }

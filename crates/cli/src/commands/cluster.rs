@@ -146,7 +146,7 @@ async fn up(
         return Err(usage(format!("a trial cluster has 1 to 26 nodes, not {nodes}")));
     }
     if let (Some(algorithm), _) = rules {
-        names::algorithm(algorithm)?;
+        names::algorithm_of_nodes(algorithm)?;
     }
     if let Ok(files) = configs(directory) {
         for file in files {

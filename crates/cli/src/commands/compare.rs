@@ -154,6 +154,7 @@ fn offered(text: &str) -> Result<f64, String> {
 }
 
 fn compare(arguments: &Arguments, named: Vec<&'static About>) -> Result<Comparison> {
+    refuse_few(arguments)?;
     let grid = Grid {
         named,
         sizes: arguments.nodes.clone(),
@@ -181,6 +182,19 @@ fn compare(arguments: &Arguments, named: Vec<&'static About>) -> Result<Comparis
         at: grid.at,
         effort,
     })
+}
+
+/// Refuses more requesting processes than the smallest system has.
+fn refuse_few(arguments: &Arguments) -> Result<()> {
+    let sizes = arguments.nodes.iter().copied().chain([arguments.at]);
+    let fewest = sizes.min().unwrap_or(arguments.at);
+    match arguments.requesters {
+        Requesters::Hot(count) if count > fewest => Err(usage(format!(
+            "--requesters hot:{count}: a system of {fewest} processes has no {count}; give at most \
+             {fewest}, or larger --nodes and --at"
+        ))),
+        Requesters::All | Requesters::Hot(_) | Requesters::Zipf(_) => Ok(()),
+    }
 }
 
 /// Announces the cost of the longest warm-up, if that is more than a usual run.

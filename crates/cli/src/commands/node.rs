@@ -185,7 +185,10 @@ pub(crate) fn log_to_stderr(level: tracing::Level, format: LogFormat) -> Log {
 /// Reads a configuration; a bad one is exit code 78.
 pub(crate) fn read(path: &Path) -> Result<Config> {
     if path == Path::new(SYSTEM_CONFIG) && !path.exists() {
-        let text = format!("no configuration: give --config FILE, or create {SYSTEM_CONFIG}");
+        let text = format!(
+            "no configuration: give --config FILE, or create {SYSTEM_CONFIG}; `mutua config new` \
+             prints one"
+        );
         return Err(Coded(CONFIG, text).into());
     }
     Config::read(path).map_err(|error| Coded(CONFIG, error.to_string()).into())

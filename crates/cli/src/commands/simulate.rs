@@ -339,6 +339,8 @@ fn theory_load(plan: &Plan) -> Result<TheoryLoad, &'static str> {
         Err("delays are multiples of the latency, which is 0")
     } else if !steady {
         Err("it assumes a constant latency, the same on all links")
+    } else if !plan.network.fifo {
+        Err("it assumes links that keep the order of messages (--reorder varies the latencies)")
     } else if plan.network.pace > 0 {
         Err("it assumes that lazy messages have no additional delay (--pace)")
     } else if mean_gap(&plan.workload.load) < mean_gap(&usual) {

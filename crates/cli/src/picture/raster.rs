@@ -6,6 +6,8 @@ use resvg::{
     usvg::{Options, Tree, fontdb::Database},
 };
 
+use crate::exit::usage;
+
 /// Fonts that look as intended, the best first.
 const FONTS: [&str; 6] =
     ["Helvetica", "Arial", "Liberation Sans", "DejaVu Sans", "Noto Sans", "FreeSans"];
@@ -42,7 +44,9 @@ pub(super) fn png(svg: &str) -> Result<Vec<u8>> {
     let tree = tree(svg)?;
     let (width, height) = (tree.size().width().ceil(), tree.size().height().ceil());
     let too_large = || {
-        anyhow!("{width} x {height} pixels are too many for a PNG: use a smaller --scale, or SVG")
+        usage(format!(
+            "{width} x {height} pixels are too many for a PNG: use a smaller --scale, or SVG"
+        ))
     };
     if f64::from(width) * f64::from(height) > MOST_PIXELS {
         return Err(too_large());

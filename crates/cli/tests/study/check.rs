@@ -281,6 +281,13 @@ fn misuse_is_explained_by_what_was_given() {
         ("check lamport --nodes 2 --graph x.html", "ends in .svg, .png or .pdf"),
         ("elect --observe -n job", "cannot be used with"),
         ("elect --observe --ttl 5s job", "cannot be used with"),
+        ("check lamport --nodes 2 --graph x.svg --invariant false", "cannot be used with"),
+        ("check lamport --nodes 2 --contenders 0,0", "contender 0 is given twice"),
+        ("check lamport --nodes 4000000000", "at most 15"),
+        ("check dijkstra --with daemon=central --invariant false", "does not apply under a daemon"),
+        ("check dijkstra --with daemon=central --property liveness", "only convergence"),
+        ("check dijkstra --with daemon=central --nodes 12", "use fewer processes"),
+        ("cluster up 3 --algorithm nope", "unknown algorithm of nodes `nope`"),
         ("demo bank --picture x.foo", "ends in .svg, .png or .pdf"),
         ("node --listen localhost:7992", "use IP:PORT"),
         ("choose --crash token@1ms", "is not for `choose`: name the process by its id"),
@@ -302,6 +309,13 @@ fn a_deadlock_is_explained_by_its_cycle_or_by_a_crash() {
     let reason = &property(&report, "deadlock-free")["explanation"];
     assert_eq!(reason, "deadlock: P0 waits for P2, which has crashed");
     assert!(property(&report, "fencing")["explanation"].is_null());
+}
+
+#[test]
+fn a_property_behind_a_violation_says_why_it_is_not_decided() {
+    let found = text("check le-lann --nodes 3 --duplicates 1 --property liveness");
+    let why = "not decided: mutual-exclusion is violated, and behind that nothing is searched";
+    assert!(found.contains(why), "{found}");
 }
 
 #[test]

@@ -233,9 +233,9 @@ fn workloads_and_regions_are_those_of_simulate_and_are_in_the_table() {
     assert!(output.status.success(), "{output:?}");
     let tidy = fs::read_to_string(out.join("observations.csv")).unwrap();
     let lines: Vec<Vec<&str>> = tidy.lines().map(|line| line.split(',').collect()).collect();
-    assert_eq!(lines[0][11..], ["arrivals", "requesters", "regions", "wan_seconds"]);
+    assert_eq!(lines[0][14..], ["arrivals", "requesters", "regions", "wan_seconds"]);
     for line in &lines[1..] {
-        assert_eq!(line[11..], ["poisson", "zipf:1", "2", "0.02"], "{line:?}");
+        assert_eq!(line[14..], ["poisson", "zipf:1", "2", "0.02"], "{line:?}");
         assert_eq!(line[9], "", "no formula applies: {line:?}");
         assert_ne!(line[2], "saturated", "{line:?}");
     }
@@ -258,4 +258,35 @@ fn workloads_and_regions_are_those_of_simulate_and_are_in_the_table() {
         assert_eq!(output.status.code(), Some(64), "{wrong}");
         assert!(String::from_utf8_lossy(&output.stderr).contains(right), "{wrong}: {output:?}");
     }
+}
+
+#[test]
+fn observations_tell_distributions_of_one_mean_apart_and_bounds_from_figures() {
+    let out = directory("compare-observations");
+    let run = format!(
+        "compare naimi-trehel --nodes 5 --at 5 --loads 0.5 --hold 1ms --latency 1ms,exp:1ms \
+         --entries 200 --runs 1 --out {}",
+        out.display()
+    );
+    assert!(mutua(&run).status.success());
+    let table = fs::read_to_string(out.join("observations.csv")).expect("the observations");
+    let mut lines = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().expect("a header");
+    let place = |name| names.iter().position(|&one| one == name).expect("a column");
+    let (latency, meaning) = (place("latency"), place("theory_is"));
+    let rows: Vec<_> = lines.collect();
+    assert!(rows.iter().all(|row| row.len() == names.len()), "{table}");
+    assert!(rows.iter().any(|row| row[latency] == "exp:1ms"), "{table}");
+    assert!(rows.iter().any(|row| row[meaning] == "at most"), "{table}");
+    fs::remove_dir_all(out).expect("removed");
+}
+
+#[test]
+fn more_requesting_processes_than_there_are_are_refused() {
+    let out = directory("compare-hot");
+    let few = format!("--nodes 3 --at 3 --loads 0.5 --out {}", out.display());
+    let output = mutua(&format!("compare raymond --requesters hot:5 {few}"));
+    assert_eq!(output.status.code(), Some(64));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("give at most 3"));
+    assert!(!out.exists());
 }

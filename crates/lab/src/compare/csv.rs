@@ -1,7 +1,6 @@
 //! The results as comma-separated values, for other programs.
 
-use mutua_algorithms::Setup;
-use mutua_simulator::{Distribution, Expected, Theory, TheoryLoad, theory};
+use mutua_simulator::{Expected, Meaning, Theory};
 
 use super::{
     clients::Clients,
@@ -100,7 +99,7 @@ fn clients(cell: &Cell) -> [String; 3] {
 }
 
 /// The columns of the table with one observation a row.
-const OBSERVATION: [&str; 15] = [
+const OBSERVATION: [&str; 18] = [
     "algorithm",
     "nodes",
     "load",
@@ -112,6 +111,9 @@ const OBSERVATION: [&str; 15] = [
     "half_width_95",
     "theory",
     "status",
+    "hold",
+    "latency",
+    "theory_is",
     "arrivals",
     "requesters",
     "regions",
@@ -143,19 +145,31 @@ fn observations_of(row: &Row) -> Vec<String> {
     ]
     .join(",");
     let wan = cell.clients.regions.as_ref().and_then(|regions| seconds(&regions.wan));
+    let situation = [quoted(&cell.hold), quoted(&cell.latency)].join(",");
     let end = format!("{},{}", clients(cell).join(","), text(wan));
-    let theory = cell_theory(cell);
+    let theory = cell.theory();
     let measured = MEANS.iter().filter_map(|(name, of)| Some((*name, of(figures)?)));
     let lines: Vec<_> = measured
         .map(|(name, stat)| {
             let (value, width) = (text(Some(stat.mean)), text(stat.half_width));
-            let expected = text(expected(&theory, name).map(|expected| expected.value));
-            format!("{key},{name},{value},{width},{expected},measured,{end}")
+            let expected = expected(&theory, name);
+            let meaning = expected.map_or("", |expected| meaning(expected.meaning));
+            let expected = text(expected.map(|expected| expected.value));
+            format!("{key},{name},{value},{width},{expected},measured,{situation},{meaning},{end}")
         })
         .collect();
     match lines.is_empty() {
-        true => vec![format!("{key},,,,,{},{end}", status(figures))],
+        true => vec![format!("{key},,,,,{},{situation},,{end}", status(figures))],
         false => lines,
+    }
+}
+
+/// What a figure of theory is: a measurement may stay below a bound.
+fn meaning(meaning: Meaning) -> &'static str {
+    match meaning {
+        Meaning::Exact => "exact",
+        Meaning::Mean => "mean",
+        Meaning::Bound => "at most",
     }
 }
 
@@ -172,22 +186,6 @@ fn status(figures: &Figures) -> &'static str {
     } else {
         "failed"
     }
-}
-
-/// The formulas, where what they assume holds: constant latency, and at saturated load a hold time
-/// of at least half of it.
-fn cell_theory(cell: &Cell) -> Theory {
-    let (hold, latency) =
-        (durations::distribution(&cell.hold), durations::distribution(&cell.latency));
-    let (Ok(hold), Ok(Distribution::Constant(latency)), Some(load)) =
-        (hold, latency, cell.theory_load())
-    else {
-        return Theory::default();
-    };
-    if load == TheoryLoad::Saturated && hold.mean() < latency as f64 / 2.0 {
-        return Theory::default();
-    }
-    theory(&cell.algorithm, &Setup::new(cell.nodes), load)
 }
 
 fn expected<'a>(theory: &'a Theory, measure: &str) -> Option<&'a Expected> {

@@ -2,7 +2,8 @@
 
 use mutua_algorithms::{About, Kind, Setup, StartError, registry};
 use mutua_simulator::{
-    Interval, Load, Plan, Quantiles, RegionsError, Report, TheoryLoad, simulate_watched, theory,
+    Distribution, Interval, Load, Plan, Quantiles, RegionsError, Report, Theory, TheoryLoad,
+    is_overloaded as faster_than_granted, simulate_watched, theory,
 };
 use serde::{Deserialize, Serialize};
 
@@ -227,6 +228,22 @@ impl Cell {
         self.load.theory().filter(|_| self.clients.is_usual())
     }
 
+    /// The formulas, where what they assume holds: constant latency, and at saturated load a hold
+    /// time of at least half of it.
+    pub fn theory(&self) -> Theory {
+        let (hold, latency) =
+            (durations::distribution(&self.hold), durations::distribution(&self.latency));
+        let (Ok(hold), Ok(Distribution::Constant(latency)), Some(load)) =
+            (hold, latency, self.theory_load())
+        else {
+            return Theory::default();
+        };
+        if load == TheoryLoad::Saturated && hold.mean() < latency as f64 / 2.0 {
+            return Theory::default();
+        }
+        theory(&self.algorithm, &Setup::new(self.nodes), load)
+    }
+
     /// How many events the warm-up takes by the formula for messages; 0 where there is none.
     pub fn settling_events(&self) -> u64 {
         let Some(load) = self.theory_load() else { return 0 };
@@ -275,15 +292,13 @@ impl Cell {
     }
 }
 
-/// With less of the requests granted, more arrive than can be granted.
-const OVERLOAD: f64 = 0.95;
-
 /// Whether requests arrive at random and faster than they are granted.
 fn is_overloaded(plan: &Plan, reports: &[Report]) -> bool {
     let Load::Poisson { gap } = plan.workload.load else { return false };
     let granted = reports.iter().map(|report| report.throughput).sum::<f64>();
     let enough = reports.iter().all(|report| report.entries >= verdict::FEWEST_ENTRIES);
-    enough && granted / (reports.len() as f64) < OVERLOAD * 1e9 / gap as f64
+    let entries = reports.iter().map(|report| report.entries).sum();
+    enough && faster_than_granted(granted / reports.len() as f64, gap, entries)
 }
 
 impl Figures {

@@ -7,9 +7,12 @@ use clap::{
     Args, ValueEnum,
     builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
 };
-use mutua_algorithms::{About, Claim, Kind, Links, NodeId, registry, repairs::ElectionName};
+use mutua_algorithms::{
+    About, Claim, Kind, Links, NodeId, registry, repairs::ElectionName, self_stabilizing::Daemon,
+};
 use mutua_checker::{
-    Detector, Faults, Invariant, Limits, Reduction, Repair, System, Task, Timers, Walks, checkable,
+    Detector, Faults, Invariant, Limits, MOST_PROCESSES, Reduction, Repair, System, Task, Timers,
+    Walks, checkable,
 };
 
 use crate::{
@@ -176,7 +179,10 @@ pub(crate) struct Arguments {
 
     /// Instead of checking, write the graph of all states to this file: .dot for Graphviz, of at
     /// most 50000 states, or a picture (.svg, .png, .pdf), of at most 400.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "properties", "invariants", "stated_invariants", "walks", "counterexamples", "json",
+        "states",
+    ])]
     pub(crate) graph: Option<PathBuf>,
 
     /// Print the variables of a process beside each step of a counterexample.
@@ -240,15 +246,7 @@ impl Arguments {
         system.faults = self.faults();
         system.app_messages = self.app_messages;
         system.repair = self.repair(about)?;
-        if let Some(&node) = system.contenders.iter().flatten().find(|n| n.0 >= system.setup.nodes)
-        {
-            let nodes = system.setup.nodes;
-            let text = self.contenders.as_deref().unwrap_or_default();
-            return Err(usage(match text.contains(',') {
-                true => format!("unknown contender {node}: give ids from 0 to {}", nodes - 1),
-                false => format!("{text} contenders, but {nodes} processes: give at most {nodes}"),
-            }));
-        }
+        self.check_contenders(&system)?;
         if self.restarts > 0 && self.crashes == 0 && self.crashed.is_empty() {
             return Err(usage(
                 "--restarts needs --crashes K: no process crashes, so none restarts",
@@ -257,6 +255,15 @@ impl Arguments {
         let none = system.contenders.as_ref().is_some_and(Vec::is_empty) || self.entries == 0;
         if none && self.restarts == 0 {
             return Err(usage("no process contends: give at least one contender and one entry"));
+        }
+        if system.setup.nodes as usize > MOST_PROCESSES {
+            let nodes = system.setup.nodes;
+            return Err(usage(format!(
+                "{nodes} processes are too many to search; at most {MOST_PROCESSES}"
+            )));
+        }
+        if Daemon::of(about, &system.setup.settings).is_some() {
+            self.refuse_under_a_daemon()?;
         }
         let invariants = self.judged(about)?;
         // As with --property, only what is asked for is checked.
@@ -280,6 +287,53 @@ impl Arguments {
                 seed: self.seed,
             }),
         })
+    }
+
+    /// Refuses ids that no process has, and one that is given twice.
+    fn check_contenders(&self, system: &System) -> Result<()> {
+        if let Some(&node) = system.contenders.iter().flatten().find(|n| n.0 >= system.setup.nodes)
+        {
+            let nodes = system.setup.nodes;
+            let text = self.contenders.as_deref().unwrap_or_default();
+            return Err(usage(match text.contains(',') {
+                true => format!("unknown contender {node}: give ids from 0 to {}", nodes - 1),
+                false => format!("{text} contenders, but {nodes} processes: give at most {nodes}"),
+            }));
+        }
+        if let Some(ids) = &system.contenders
+            && let Some(twice) = ids.iter().enumerate().find(|(at, id)| ids[..*at].contains(id))
+        {
+            return Err(usage(format!("contender {} is given twice", twice.1)));
+        }
+        Ok(())
+    }
+
+    /// Under a daemon there are flags and moves only: one search decides whether the ring settles.
+    fn refuse_under_a_daemon(&self) -> Result<()> {
+        let only_convergence = self.properties.iter().all(|name| name == Claim::Convergence.name());
+        let without_effect = [
+            ("--property", !only_convergence),
+            ("--invariant", !self.invariants.is_empty()),
+            ("--entries", self.entries != 1),
+            ("--contenders", self.contenders.is_some()),
+            ("--links", self.links.is_some()),
+            ("--crashes", self.crashes > 0),
+            ("--losses", self.losses > 0),
+            ("--duplicates", self.duplicates > 0),
+            ("--max-states", self.max_states.is_some()),
+            ("--max-memory", self.max_memory.is_some()),
+            ("--time", self.time.is_some()),
+            ("--depth", self.depth.is_some()),
+            ("--delays", self.delays.is_some()),
+            ("--walks", self.walks.is_some()),
+        ];
+        match without_effect.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((option, _)) => Err(usage(format!(
+                "{option} does not apply under a daemon, where only convergence is checked: leave \
+                 it out, or use --with daemon=messages"
+            ))),
+        }
     }
 
     /// The invariants that are asked for.

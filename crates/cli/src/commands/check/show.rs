@@ -86,6 +86,7 @@ fn search_json(search: &Search) -> Value {
         "stopped": search.stopped.map(|stop| stop.words()),
         "covered": search.covered,
         "reductions": search.reductions,
+        "behind_violations_of": search.cut,
     })
 }
 
@@ -109,7 +110,7 @@ pub(crate) fn text(
     text += &goals_text(report);
     text.push('\n');
     for verdict in &report.verdicts {
-        text += &verdict_text(verdict);
+        text += &verdict_text(verdict, report);
     }
     if let Some(settling) = &report.settling {
         let flags: Vec<_> = settling.flags.iter().map(u32::to_string).collect();
@@ -210,17 +211,30 @@ pub(super) fn covered(search: &Search) -> String {
     }
 }
 
-fn verdict_text(verdict: &Verdict) -> String {
+fn verdict_text(verdict: &Verdict, report: &Report) -> String {
     let found = match (verdict.holds, &verdict.trail) {
         (Some(true), _) => "holds".to_owned(),
         (Some(false), Some(trail)) => {
             format!("VIOLATED in {}", counted(trail.steps.len() as u64, "step"))
         }
         (Some(false), None) => "VIOLATED; a limit ended the search for a counterexample".to_owned(),
-        (None, _) => "not decided".to_owned(),
+        (None, _) => match behind(verdict, report) {
+            Some(violated) => format!(
+                "not decided: {} is violated, and behind that nothing is searched",
+                violated.join(" and ")
+            ),
+            None => "not decided".to_owned(),
+        },
     };
     let claim = if verdict.claimed { "" } else { "  (not claimed)" };
     format!("  {:<18}  {found}{claim}\n", verdict.name)
+}
+
+/// The violated properties for which a search that met no limit has not decided this one.
+fn behind<'a>(verdict: &Verdict, report: &'a Report) -> Option<&'a [&'static str]> {
+    let decides = |search: &&Search| search.properties.contains(&verdict.name);
+    let search = report.searches.iter().find(decides)?;
+    (!search.is_limited() && !search.cut.is_empty()).then_some(search.cut.as_slice())
 }
 
 /// Why a process waits for ever at the end of a run, or in its cycle.

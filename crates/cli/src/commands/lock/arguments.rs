@@ -114,7 +114,8 @@ pub(crate) struct HoldOptions {
     #[arg(value_parser = exit_code)]
     conflict_exit_code: u8,
     /// Lease: the lock, or the leadership, expires this long after the last renewal; 1s or more,
-    /// and at most longest_lease of the node, 10m unless configured.
+    /// and at most longest_lease of the node, 10m unless configured. In a cluster a lease of less
+    /// than 4 view leases (6s unless configured) may expire when the client's node is lost.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     #[arg(allow_negative_numbers = true)]
     ttl: Duration,

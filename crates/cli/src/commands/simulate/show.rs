@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use mutua_algorithms::{About, Claim, Structure};
 use mutua_simulator::{
     Distribution, Expected, Interval, Latency, Load, Meaning, Network, Plan, Quantiles, Report,
-    Sections, Violation, Who,
+    Sections, Violation, Who, is_overloaded,
 };
 
 use super::outcome::{MEASURES, Outcome, RESPONSE, WAITING};
@@ -353,7 +353,7 @@ pub(super) fn figure(value: f64) -> String {
 fn line_if_overloaded(text: &mut String, plan: &Plan, merged: &Report) {
     let Load::Poisson { gap } = plan.workload.load else { return };
     let rate = 1e9 / gap as f64;
-    if merged.throughput < OVERLOAD * rate {
+    if is_overloaded(merged.throughput, gap, merged.entries) {
         let served = number(merged.throughput);
         let grow = format!(
             "requests arrive faster ({} per second) than they are granted ({served}): waits grow \
@@ -363,9 +363,6 @@ fn line_if_overloaded(text: &mut String, plan: &Plan, merged: &Report) {
         line(text, "OVERLOADED", &grow);
     }
 }
-
-/// With less of the requests granted, more arrive than can be granted.
-const OVERLOAD: f64 = 0.95;
 
 fn quantiles(times: &Quantiles, half_width: Option<f64>, plan: &Plan) -> String {
     let Quantiles { mean, p50, p90, p99, max, error } = times;

@@ -1,7 +1,6 @@
 //! The table of measurement beside theory.
 
-use mutua_algorithms::Setup;
-use mutua_simulator::{Expected, Meaning, theory};
+use mutua_simulator::{Expected, Meaning};
 
 use super::{Comparison, Row, missing, put};
 use crate::{
@@ -39,10 +38,10 @@ pub(super) fn table(page: &mut String, comparison: &Comparison) {
 
 /// Expected and measured figures of a cell, where there are both.
 fn figures(row: &Row) -> Vec<(&'static str, Expected, Stat)> {
-    let Some(load) = row.cell.theory_load().filter(|_| missing(row).is_none()) else {
+    if missing(row).is_some() {
         return Vec::new();
-    };
-    let expected = theory(&row.cell.algorithm, &Setup::new(row.cell.nodes), load);
+    }
+    let expected = row.cell.theory();
     let figures = &row.figures;
     let both = [
         ("messages", expected.messages, figures.messages),
