@@ -13,8 +13,9 @@
 //!    other, that one has the earlier timestamp.
 //! 3. *Every request is granted*: no run goes round, and in no state at rest does a process wait.
 //!
-//! A request that overtakes one that happened before it is granted first by 3, and then the other
-//! one is granted with an earlier timestamp than its own, by 2, which 1 excludes.
+//! A request that overtakes one that happened before it is granted while that one is open and has,
+//! by 2, the earlier timestamp, which 1 excludes. With 3 the overtaken one is granted later, so
+//! that it shows in the order of the entries, whatever else is reordered.
 //!
 //! *A message of the application* changes nothing but the receiver's clock, and what the algorithm
 //! concludes from it. So it is not sent and delivered, but one process may receive it at any time:
@@ -24,10 +25,10 @@
 //! search is made for each process that could be the receiver, so that the steps at different
 //! processes do not compete for the one message, and orders of them can be left out.
 //!
-//! *Orders of steps*: of commuting steps one order is taken, see `step/order.rs`. The order of
-//! entries and their timestamps are the same in all orders, and a run with entries out of order is
-//! noticed in every order: when the later timestamp enters, the other process has its request open,
-//! or a clock that is lower.
+//! *Orders of steps*: of commuting steps one order is taken, see `step/order.rs`. The order of the
+//! entries and their timestamps are the same in all orders, and a run whose entries are not in the
+//! order of their timestamps is noticed in every order: when the later timestamp enters, the other
+//! process has its request open, or has a lower clock.
 //!
 //! Where anything of this does not hold, nothing is concluded, and the ghost decides.
 
