@@ -11,11 +11,12 @@ pub(crate) fn algorithm(name: &str) -> Result<&'static About> {
         .ok_or_else(|| unknown("algorithm", name, registry::ALGORITHMS.iter().map(|a| a.name)))
 }
 
-/// The same for the algorithms that nodes run.
+/// The same for the algorithms that nodes run. A negative control is refused where its rule is
+/// read, which says so.
 pub(crate) fn algorithm_of_nodes(name: &str) -> Result<&'static About> {
-    let all = || registry::ALGORITHMS.iter().filter(|one| one.kind == Kind::Mutex && !one.control);
-    let found = all().copied().find(|one| one.name == name);
-    found.ok_or_else(|| unknown("algorithm of nodes", name, all().map(|about| about.name)))
+    let runs = registry::ALGORITHMS.iter().filter(|one| one.kind == Kind::Mutex && !one.control);
+    let found = registry::about(name).filter(|one| one.kind == Kind::Mutex);
+    found.ok_or_else(|| unknown("algorithm of nodes", name, runs.map(|about| about.name)))
 }
 
 /// The names of the algorithms for which `is_one` holds, as `a, b and c`.
