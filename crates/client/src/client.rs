@@ -129,7 +129,8 @@ impl Options {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ..Default::default()
         };
-        let settings = Settings { ttl: LEASE, client, patience: PATIENCE, cluster: None };
+        let (ttl, patience) = (LEASE, PATIENCE);
+        let settings = Settings { ttl, client, patience, cluster: None, promises: true };
         Self { endpoints: endpoints.into_iter().map(Into::into).collect(), settings }
     }
 
@@ -153,6 +154,18 @@ impl Options {
     #[must_use]
     pub fn unreachable_after(mut self, patience: Duration) -> Self {
         self.settings.patience = patience;
+        self
+    }
+
+    /// Has every hold recorded at other members before it is granted: it then outlives its node from
+    /// the first moment, and each grant takes one round trip between members longer.
+    ///
+    /// By default a cluster grants at once, and records a hold that lasts for some milliseconds. If
+    /// its node is lost before that, the guard is lost, at the end of the node's view lease at the
+    /// latest, and before another client can hold the lock.
+    #[must_use]
+    pub fn record_first(mut self) -> Self {
+        self.settings.promises = false;
         self
     }
 

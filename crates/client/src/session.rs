@@ -234,8 +234,11 @@ impl Session {
     }
 
     fn open(&self) -> v1::Open {
-        let reclaim =
-            |fencing_token| v1::Reclaim { name: self.request.name.clone(), fencing_token };
+        let reclaim = |fencing_token| v1::Reclaim {
+            name: self.request.name.clone(),
+            fencing_token,
+            promised: false,
+        };
         v1::Open {
             session: self.id,
             ttl_ms: u64::try_from(self.request.ttl.as_millis()).unwrap_or(u64::MAX),
@@ -255,7 +258,7 @@ impl Session {
         let wait_ms =
             self.request.wait.map(rest).map(|rest| u64::try_from(rest).unwrap_or(u64::MAX));
         let (name, value) = (self.request.name.clone(), self.request.value.clone());
-        v1::Acquire { id: 1, name, wait_ms, watch: true, value }
+        v1::Acquire { id: 1, name, wait_ms, watch: true, value, promise: false }
     }
 }
 
@@ -391,6 +394,8 @@ impl Session {
             Reply::Lost(lost) if self.fencing_token == Some(lost.fencing_token) => {
                 return self.lose_or_request_again(now, lost.reason);
             }
+            // This client takes no promise.
+            Reply::Promised(_) => {}
             Reply::Lost(_) | Reply::Released(_) | Reply::Proclaimed(_) => {}
             Reply::Peers(peers) => self.members.learn(peers.endpoints),
             Reply::Moved(moved) => {

@@ -119,13 +119,16 @@ impl Core {
     ) {
         let (reason, text) = match outcome {
             Outcome::Granted { fencing_token, waited } => {
+                let promised_ms = self.promised_ms(name, fencing_token);
                 let (name, waited_ms) = (name.to_vec(), millis(waited));
-                let granted = v1::Granted { id, name, fencing_token, waited_ms };
+                let granted = v1::Granted { id, name, fencing_token, waited_ms, promised_ms };
                 return self.send(session, Reply::Granted(granted));
             }
             // After a reconnection the client may not know of the grant.
             Outcome::Already { fencing_token } => {
-                let granted = v1::Granted { id, name: name.to_vec(), fencing_token, waited_ms: 0 };
+                let promised_ms = self.promised_ms(name, fencing_token);
+                let (name, waited_ms) = (name.to_vec(), 0);
+                let granted = v1::Granted { id, name, fencing_token, waited_ms, promised_ms };
                 return self.send(session, Reply::Granted(granted));
             }
             Outcome::Busy => (v1::Reason::Busy, self.denied(now, "held, or has waiters")),
@@ -137,6 +140,17 @@ impl Core {
         };
         let refused = v1::Refused { id, reason: reason.into(), text, holder };
         self.send(session, Reply::Refused(refused));
+    }
+
+    fn promised_ms(&self, name: &[u8], fencing_token: u64) -> Option<u64> {
+        self.leases.promise_of(name, fencing_token).map(millis)
+    }
+
+    /// Sends the client of a hold what it is promised now, or that its hold is recorded.
+    pub(super) fn send_promised(&self, session: SessionId, name: &[u8], fencing_token: u64) {
+        let promised_ms = self.promised_ms(name, fencing_token);
+        let promised = v1::Promised { name: name.to_vec(), fencing_token, promised_ms };
+        self.send(session, Reply::Promised(promised));
     }
 
     fn denied(&self, now: Moment, why: &str) -> String {

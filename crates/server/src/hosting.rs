@@ -28,6 +28,11 @@ const ENDPOINTS_AGAIN: Duration = Duration::from_secs(5);
 /// How long a client that opens a session waits for them. They are nearly always known.
 const ENDPOINTS_SOON: Duration = Duration::from_millis(300);
 
+/// A node that stops waits so many milliseconds at most until what it has promised is recorded, and
+/// looks so often.
+const RECORDING_ENDS: u64 = 300;
+const RECORDING_AGAIN: u64 = 2;
+
 /// Where a node serves clients.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Endpoints {
@@ -142,6 +147,18 @@ impl Service {
         let key = name.and_then(|name| core.recipes.recorded(&name, id));
         if !guard.record(recorded(&opening, key, Vec::new(), calendar_ms())) {
             core.leases.lost(now, request, String::new());
+        }
+    }
+
+    /// Records what was promised, before the node stops. What cannot be recorded in time its client
+    /// loses with the node.
+    pub(crate) async fn record_promises(self: &Arc<Self>) {
+        self.call(|core, _| core.leases.end_promises());
+        for _ in 0..RECORDING_ENDS / RECORDING_AGAIN {
+            if !self.lock().leases.any_promised() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(RECORDING_AGAIN)).await;
         }
     }
 
@@ -289,7 +306,7 @@ impl Service {
             supervised: open.supervised,
             lease: false,
         };
-        for v1::Reclaim { name, fencing_token } in &open.reclaims {
+        for v1::Reclaim { name, fencing_token, .. } in &open.reclaims {
             let allowed = self.access.check(caller, Action::Acquire, name).is_ok();
             if check_name(name).is_ok() && allowed {
                 self.handle.claim(name, *fencing_token, recorded(&opening, None, Vec::new(), 0));

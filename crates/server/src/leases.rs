@@ -15,6 +15,8 @@
 //!   has expired: `hold.rs`;
 //! - in a cluster, a hold is recorded at other members before its client is informed, and a node
 //!   takes over the holds of a lost one: `custody.rs`;
+//! - a client that takes a promise is informed at once, and counts on no more than the rest of the
+//!   node's view lease until the hold is recorded: `promises.rs`;
 //! - after a crash, a single node goes on with the holds that are recorded: `custody.rs`; where the
 //!   record is lost, no lock is granted until the longest lease that may still be held has expired;
 //!   former holders may reclaim their locks meanwhile: `hold.rs`.
@@ -23,6 +25,7 @@ mod custody;
 mod effect;
 mod hold;
 mod list;
+mod promises;
 mod sessions;
 #[cfg(test)]
 mod tests;
@@ -174,6 +177,11 @@ pub(crate) struct LeaseTable {
     record_ends: bool,
     /// Whether a lock was released since: the longest lease may be shorter now.
     released: bool,
+    /// Until when the node grants, as last read.
+    grants_until: Moment,
+    /// The locks that were promised since the timer of promises was last due.
+    promised: BTreeSet<Name>,
+    promises_end: bool,
     numbers: u64,
     /// The beginning of this incarnation's session numbers: no two incarnations give the same.
     seed: u32,
@@ -201,6 +209,8 @@ enum Timer {
     /// The lease of a broken grant may have expired, or that of a hold that was taken over and that
     /// its client has not named.
     Broken(Name),
+    /// Holds that were promised are due to be recorded, or their promises to grow.
+    Promises,
     /// The quarantine is over.
     Quarantine,
 }
@@ -227,6 +237,9 @@ impl LeaseTable {
             recorded: unclean.unwrap_or_default(),
             record_ends: unclean.is_some(),
             released: false,
+            grants_until: Moment::ZERO,
+            promised: BTreeSet::new(),
+            promises_end: false,
             numbers: 0,
             seed,
             effects: Vec::new(),
@@ -255,6 +268,7 @@ impl LeaseTable {
                 Timer::Lease(session) => self.check_lease(now, session),
                 Timer::WaitLimit(wait) => self.give_up(now, wait, Outcome::TimedOut),
                 Timer::Broken(name) => self.check_broken(now, &name),
+                Timer::Promises => self.check_promises(now),
                 Timer::Quarantine => self.end_quarantine(now),
             }
         }

@@ -226,6 +226,7 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
         let _ = fs::remove_file(&options.socket);
     }
     // In a cluster, other members serve its clients from now on.
+    service.record_promises().await;
     service.handle.retire(RETIRE).await;
     service.call(|core, now| {
         core.leases.tick(now);

@@ -64,12 +64,18 @@ impl Service {
         });
         // A free lock is granted at once, without a task.
         match acquiring.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => core.completed(now, request, self.explained(result)),
+            Poll::Ready(result) => {
+                core.leases.set_grants_until(self.handle.grants_until());
+                core.completed(now, request, self.explained(result));
+            }
             Poll::Pending => {
                 let service = Arc::clone(self);
                 let task = tokio::spawn(async move {
                     let result = service.explained(acquiring.await);
-                    service.call(|core, now| core.completed_later(now, request, result));
+                    service.call(|core, now| {
+                        core.leases.set_grants_until(service.handle.grants_until());
+                        core.completed_later(now, request, result);
+                    });
                 });
                 core.requests.insert(request, NodeRequest::Pending(task.abort_handle()));
             }

@@ -169,12 +169,13 @@ impl Attached {
                     return None;
                 }
             };
-            let (reclaimed, mut refused): (Vec<_>, Vec<_>) =
-                open.reclaims.into_iter().partition(|v1::Reclaim { name, fencing_token }| {
+            let (reclaimed, mut refused): (Vec<_>, Vec<_>) = open.reclaims.into_iter().partition(
+                |v1::Reclaim { name, fencing_token, .. }| {
                     check_name(name).is_ok()
                         && own.access.check(&by, Action::Acquire, name).is_ok()
                         && core.leases.reclaim(now, session, name, *fencing_token)
-                });
+                },
+            );
             // What the client holds from now on is recorded before it is informed.
             own.settle(core, now);
             if own.failure.borrow().is_some() {
@@ -182,7 +183,8 @@ impl Attached {
             }
             let is_lost =
                 |lock: &v1::Reclaim| !core.leases.verify(now, &lock.name, lock.fencing_token);
-            refused.extend(reclaimed.into_iter().filter(is_lost));
+            let (lost, held): (Vec<_>, Vec<_>) = reclaimed.into_iter().partition(is_lost);
+            refused.extend(lost);
             let opened = v1::Opened {
                 session: session.0,
                 ttl_ms: millis(ttl),
@@ -200,6 +202,12 @@ impl Attached {
                 replies.send(Ok(Reply::Peers(peers)));
             }
             core.clients.entry(session).or_default().push(Connected { replies, number });
+            for v1::Reclaim { name, fencing_token, promised } in held {
+                // Where it is not recorded yet, the client counts on what it knows already.
+                if promised && core.leases.promise_of(&name, fencing_token).is_none() {
+                    core.send_promised(session, &name, fencing_token);
+                }
+            }
             Some((session, number))
         });
         let (session, number) = begun?;
@@ -270,7 +278,7 @@ impl Attached {
     }
 
     fn acquire(&mut self, acquire: v1::Acquire) {
-        let v1::Acquire { id, name, wait_ms, watch, value } = acquire;
+        let v1::Acquire { id, name, wait_ms, watch, value, promise } = acquire;
         if let Err(why) = check_name(&name) {
             return self.refuse(id, v1::Reason::Invalid, why);
         }
@@ -284,6 +292,9 @@ impl Attached {
             let limit = WaitLimit::from_millis(now, wait_ms);
             let wait = core.leases.acquire(now, self.session, &name, limit);
             let (session, is_candidate) = (self.session, value.is_some());
+            if promise && !is_candidate {
+                core.leases.allow_promise(wait);
+            }
             if let Some(value) = value {
                 self.service.add_candidate(core, wait, (session, &name), value);
             }

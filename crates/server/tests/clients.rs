@@ -100,7 +100,7 @@ async fn a_client_in_frames_and_one_by_grpc_exclude_each_other() {
     assert!(!about.version.is_empty() && !about.node.is_empty());
     frames.send(&request(Request::Open(v1::Open { ttl_ms: 5000, ..Default::default() })));
     let acquire =
-        v1::Acquire { id: 3, name: b"x".to_vec(), wait_ms: Some(0), watch: false, value: None };
+        v1::Acquire { id: 3, name: b"x".to_vec(), wait_ms: Some(0), ..Default::default() };
     frames.send(&request(Request::Acquire(acquire.clone())));
     let opened: v1::SessionReply = receive(&frames, &mut decoder).await;
     assert!(matches!(opened.reply, Some(Reply::Opened(_))), "{opened:?}");

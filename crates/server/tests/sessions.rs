@@ -112,8 +112,7 @@ impl Session {
     }
 
     async fn acquire(&mut self, name: &str) -> u64 {
-        let acquire =
-            v1::Acquire { id: 1, name: name.into(), wait_ms: None, watch: false, value: None };
+        let acquire = v1::Acquire { id: 1, name: name.into(), ..Default::default() };
         self.requests
             .send(v1::SessionRequest { request: Some(Request::Acquire(acquire)) })
             .expect("sent");
@@ -126,8 +125,11 @@ impl Session {
 }
 
 fn open(ttl_ms: u64, reclaims: &[(&str, u64)]) -> v1::Open {
-    let reclaim =
-        |&(name, fencing_token): &(&str, u64)| v1::Reclaim { name: name.into(), fencing_token };
+    let reclaim = |&(name, fencing_token): &(&str, u64)| v1::Reclaim {
+        name: name.into(),
+        fencing_token,
+        promised: false,
+    };
     let reclaims = reclaims.iter().map(reclaim).collect();
     v1::Open { ttl_ms, supervised: true, reclaims, ..Default::default() }
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use mutua_client::{AcquireError, Client, Options, blocking};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     nodes::Cluster,
@@ -20,10 +21,19 @@ use crate::{
 const LONG: Duration = Duration::from_secs(60);
 
 fn connect(cluster: &Cluster, node: usize) -> blocking::Client {
+    options(cluster, node).connect_blocking().expect("connected")
+}
+
+/// A client whose holds outlive their node from the first moment.
+fn connect_recording(cluster: &Cluster, node: usize) -> blocking::Client {
+    options(cluster, node).record_first().connect_blocking().expect("connected")
+}
+
+fn options(cluster: &Cluster, node: usize) -> Options {
     let options = Options::new([cluster.endpoint(node)]);
     // A node that lists no other member is in no cluster.
     let options = if cluster.size() > 1 { options.cluster("test") } else { options };
-    options.lease(Duration::from_secs(8)).connect_blocking().expect("connected")
+    options.lease(Duration::from_secs(8))
 }
 
 /// Whether `mutua lock -n` gets the lock at a node.
@@ -137,7 +147,7 @@ fn a_broken_lock_is_lost_and_its_holder_is_informed() {
 fn a_guard_lives_on_when_its_node_is_killed() {
     let scene = Scene::new();
     let mut cluster = Cluster::start_many(&scene, 3);
-    let client = connect(&cluster, 0);
+    let client = connect_recording(&cluster, 0);
     let guard = client.lock("x").acquire().expect("acquired");
     cluster.kill(0);
     // The client goes on at another node with the same lock, and acquires others there.
@@ -153,14 +163,46 @@ fn a_guard_lives_on_when_its_node_is_killed() {
     assert!(next.fencing_token().to_string() != token);
 }
 
+/// The other members are stopped, so that nothing can be recorded, and the node grants within its
+/// view lease.
+#[test]
+fn a_guard_is_lost_with_its_node_before_it_is_recorded_and_then_free() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start_with(&scene, 3, "[limits]\nview_lease = \"6s\"\n");
+    let client = connect(&cluster, 0);
+    // The lock's token is at this node from now on.
+    drop(client.lock("x").acquire().expect("acquired"));
+    let others = [1, 2].map(|node| cluster.pid(node));
+    for pid in others {
+        signal(pid, Signal::STOP);
+    }
+    let guard = client.lock("x").acquire().expect("acquired");
+    assert!(guard.is_good());
+    cluster.kill(0);
+    for pid in others {
+        signal(pid, Signal::CONT);
+    }
+    let next = connect(&cluster, 1).lock("x").acquire_within(LONG).expect("acquired");
+    // Before another client holds the lock.
+    assert!(!guard.is_good());
+    let lost = guard.lost();
+    assert!(lost.reason().contains("before the hold was recorded"), "{lost}");
+    assert!(next.fencing_token() > guard.fencing_token());
+}
+
+fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).expect("a process")).expect("not zero");
+    kill_process(pid, signal).expect("it runs");
+}
+
 #[test]
 fn a_release_that_a_killed_node_did_not_receive_is_made_at_another_one() {
     let scene = Scene::new();
     let mut cluster = Cluster::start_many(&scene, 3);
     // Longer than the test waits: nothing is free because a lease expires.
     let lease = LONG * 4;
-    let client = Options::new([cluster.endpoint(0)]).lease(lease).connect_blocking();
-    let client = client.expect("connected");
+    let options = Options::new([cluster.endpoint(0)]).lease(lease).record_first();
+    let client = options.connect_blocking().expect("connected");
     let (kept, dropped) = (client.lock("kept").acquire(), client.lock("dropped").acquire());
     let (kept, dropped) = (kept.expect("acquired"), dropped.expect("acquired"));
     let ttl = format!("{}s", lease.as_secs());

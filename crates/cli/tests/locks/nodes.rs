@@ -25,6 +25,11 @@ impl Cluster {
 
     /// Starts so many, and waits until they grant.
     pub(crate) fn start_many(scene: &Scene, count: usize) -> Self {
+        Self::start_with(scene, count, "")
+    }
+
+    /// The same, with more lines in each configuration.
+    pub(crate) fn start_with(scene: &Scene, count: usize, lines: &str) -> Self {
         let directory = scene.path().to_owned();
         let names = &NAMES[..count];
         let addresses = mutua_host::free_addresses(count).expect("free ports");
@@ -33,7 +38,7 @@ impl Cluster {
         };
         let members: String = names.iter().zip(&addresses).map(member).collect();
         for name in names {
-            let text = format!("cluster = \"test\"\nnode = \"{name}\"\ndata = \"{name}\"\n");
+            let text = format!("cluster = \"test\"\nnode = \"{name}\"\ndata = \"{name}\"\n{lines}");
             let file = directory.join(format!("{name}.toml"));
             fs::write(file, text + &members).expect("written");
         }

@@ -23,7 +23,7 @@ fn reply(request: Request) -> Option<Reply> {
             ..Default::default()
         })),
         Request::Acquire(v1::Acquire { id, name, .. }) => {
-            Some(Reply::Granted(v1::Granted { id, name, fencing_token: 5, waited_ms: 0 }))
+            Some(Reply::Granted(v1::Granted { id, name, fencing_token: 5, ..Default::default() }))
         }
         Request::Renew(v1::Renew { number }) => {
             Some(Reply::Renewed(v1::Renewed { number, ttl_ms: 10_000 }))

@@ -153,7 +153,7 @@ impl Guard {
     /// Whether the lock is held now, as far as this client can know: its lease is valid for
     /// another tenth of its length. Reads the clock; nothing is sent.
     pub fn is_good(&self) -> bool {
-        !self.grant.is_lost() && self.lock.session.shared.is_good()
+        self.lock.session.shared.is_good(&self.grant)
     }
 
     /// Completes when the lock is lost, a tenth of the lease before another client can hold it.

@@ -79,6 +79,8 @@ impl Outgoing {
 pub(crate) struct Grant {
     pub(crate) id: u64,
     pub(crate) fencing_token: u64,
+    /// Until when it is promised, in nanoseconds; never its end, once it is recorded.
+    until: AtomicU64,
     lost: OnceLock<Lost>,
     notify: Notify,
 }
@@ -102,6 +104,10 @@ impl Grant {
 
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.get().is_some()
+    }
+
+    fn is_promised(&self, now: Moment) -> bool {
+        now.nanos() < self.until.load(Ordering::Acquire)
     }
 }
 
@@ -157,8 +163,10 @@ impl Shared {
     }
 
     /// Whether a reported grant counts as held now.
-    pub(crate) fn is_good(&self) -> bool {
-        now().nanos() < self.good_until.load(Ordering::Acquire)
+    pub(crate) fn is_good(&self, grant: &Grant) -> bool {
+        let now = now();
+        let lasts = now.nanos() < self.good_until.load(Ordering::Acquire);
+        lasts && grant.is_promised(now) && !grant.is_lost()
     }
 }
 
@@ -276,7 +284,12 @@ impl Inner {
                     outgoing.send(request);
                 }
             }
-            Effect::Granted { id, fencing_token } => self.granted(id, fencing_token),
+            Effect::Granted { id, fencing_token, until } => self.granted(id, fencing_token, until),
+            Effect::Prolonged { id, until } => {
+                if let Some(Caller::Holds(grant)) = self.callers.get(&id) {
+                    grant.until.store(until.nanos(), Ordering::Release);
+                }
+            }
             Effect::Failed { id, error } => {
                 if let Some(Caller::Acquires(caller)) = self.callers.remove(&id) {
                     // A caller that has dropped its request needs no error.
@@ -301,7 +314,7 @@ impl Inner {
         }
     }
 
-    fn granted(&mut self, id: u64, fencing_token: u64) {
+    fn granted(&mut self, id: u64, fencing_token: u64, until: Moment) {
         if self.mark.is_none() {
             // The mark serves only if the node's data directory is lost, so an error is ignored.
             let (session, ttl) = (self.state.session(), self.state.ttl());
@@ -310,7 +323,8 @@ impl Inner {
         }
         let Some(Caller::Acquires(caller)) = self.callers.remove(&id) else { return };
         let (lost, notify) = (OnceLock::new(), Notify::new());
-        let grant = Arc::new(Grant { id, fencing_token, lost, notify });
+        let until = AtomicU64::new(until.nanos());
+        let grant = Arc::new(Grant { id, fencing_token, until, lost, notify });
         self.callers.insert(id, Caller::Holds(Arc::clone(&grant)));
         // A caller that has dropped its request abandons it.
         drop(caller.send(Ok(grant)));

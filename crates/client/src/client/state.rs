@@ -5,10 +5,12 @@
 //! once. So requests for one name are queued here, and only the first of them is at the node.
 //!
 //! Connections are in this file, requests and their outcomes in `state/requests.rs`, replies in
-//! `state/replies.rs`, values of leaders in `state/proclaims.rs`, the lease in `state/lease.rs`.
+//! `state/replies.rs`, grants that are not recorded yet in `state/promises.rs`, values of leaders in
+//! `state/proclaims.rs`, the lease in `state/lease.rs`.
 
 mod lease;
 mod proclaims;
+mod promises;
 mod replies;
 mod requests;
 #[cfg(test)]
@@ -49,6 +51,8 @@ pub(crate) struct Settings {
     pub(crate) patience: Duration,
     /// The cluster that the nodes must be members of.
     pub(crate) cluster: Option<String>,
+    /// Whether locks are granted with a promise, before their holds are recorded.
+    pub(crate) promises: bool,
 }
 
 /// Something for the driver of a session to do.
@@ -57,7 +61,10 @@ pub(crate) enum Effect {
     /// Send this to the node, on the present stream.
     Send(session_request::Request),
     /// The lock of this request is held.
-    Granted { id: u64, fencing_token: u64 },
+    /// Without a later effect it is held until this moment.
+    Granted { id: u64, fencing_token: u64, until: Moment },
+    /// The lock of this request is held until this moment at least.
+    Prolonged { id: u64, until: Moment },
     /// The request has failed and is not queued any more.
     Failed { id: u64, error: AcquireError },
     /// The lock of this request is no longer held.
@@ -90,6 +97,8 @@ pub(crate) struct State {
     names: HashMap<Name, VecDeque<u64>>,
     /// The limits of waits.
     limits: BTreeSet<(Moment, u64)>,
+    /// When the promises of granted requests end.
+    promises: BTreeSet<(Moment, u64)>,
     /// Releases that the node may not have received.
     unconfirmed: HashMap<Name, Unconfirmed>,
     /// Proclamations without a reply, by their numbers, and the requests of their leaders.
@@ -119,6 +128,7 @@ impl State {
             requests: BTreeMap::new(),
             names: HashMap::new(),
             limits: BTreeSet::new(),
+            promises: BTreeSet::new(),
             unconfirmed: HashMap::new(),
             proclamations: BTreeMap::new(),
             last_id: 0,
@@ -250,7 +260,8 @@ impl State {
     fn open(&self) -> v1::Open {
         let reclaim = |request: &Request| match request.phase {
             Phase::Granted { token } | Phase::Held { token } => {
-                Some(v1::Reclaim { name: request.name.to_vec(), fencing_token: token })
+                let promised = request.until < Moment::NEVER;
+                Some(v1::Reclaim { name: request.name.to_vec(), fencing_token: token, promised })
             }
             Phase::Queued | Phase::Sent | Phase::Cancelled | Phase::Lost { .. } => None,
         };
@@ -259,6 +270,7 @@ impl State {
         let released = self.unconfirmed.iter().map(|(name, release)| v1::Reclaim {
             name: name.to_vec(),
             fencing_token: release.token,
+            promised: false,
         });
         v1::Open {
             session: self.session,
@@ -278,6 +290,9 @@ impl State {
         let mut at = self.limits.first().map_or(Moment::NEVER, |(limit, _)| *limit);
         if self.holds() {
             at = at.min(self.lease.good_until());
+        }
+        if let Some((until, _)) = self.promises.first() {
+            at = at.min(*until);
         }
         if self.attached {
             at = at.min(self.lease.renew_at()).min(self.leave_at());
@@ -325,6 +340,7 @@ impl State {
         if self.holds() && self.lease.good_until() <= now {
             self.lose_all("the lease was not renewed in time");
         }
+        self.check_promises(now);
         if self.lease.has_expired(now) && !self.attached {
             // The session has ended, and with it everything that it held.
             self.confirm(|_| true);

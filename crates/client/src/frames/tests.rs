@@ -11,8 +11,13 @@ use super::{BeginError, Decoder, Frames, LONGEST, Socket, check_node, encode, no
 use crate::proto::v1::{self, session_request::Request};
 
 fn acquire(id: u64, name: &[u8]) -> v1::SessionRequest {
-    let acquire =
-        v1::Acquire { id, name: name.to_vec(), wait_ms: Some(7), watch: true, value: None };
+    let acquire = v1::Acquire {
+        id,
+        name: name.to_vec(),
+        wait_ms: Some(7),
+        watch: true,
+        ..Default::default()
+    };
     v1::SessionRequest { request: Some(Request::Acquire(acquire)) }
 }
 

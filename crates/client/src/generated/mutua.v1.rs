@@ -30,7 +30,7 @@ pub mod session_request {
 pub struct SessionReply {
     #[prost(
         oneof = "session_reply::Reply",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
     )]
     pub reply: ::core::option::Option<session_reply::Reply>,
 }
@@ -62,6 +62,8 @@ pub mod session_reply {
         Failed(super::Failed),
         #[prost(message, tag = "12")]
         Proclaimed(super::Proclaimed),
+        #[prost(message, tag = "13")]
+        Promised(super::Promised),
     }
 }
 /// Opens a session, or resumes one whose stream has ended.
@@ -110,6 +112,9 @@ pub struct Reclaim {
     pub name: ::prost::alloc::vec::Vec<u8>,
     #[prost(uint64, tag = "2")]
     pub fencing_token: u64,
+    /// The client knows of no record of its hold: a Promised follows if there is one.
+    #[prost(bool, tag = "3")]
+    pub promised: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Acquire {
@@ -128,6 +133,10 @@ pub struct Acquire {
     /// the value while the lock is held.
     #[prost(bytes = "vec", optional, tag = "5")]
     pub value: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    /// Whether the client takes a promise: see Granted. It counts it from when it first sent this
+    /// request on any stream.
+    #[prost(bool, tag = "6")]
+    pub promise: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Cancel {
@@ -214,6 +223,21 @@ pub struct Granted {
     pub fencing_token: u64,
     #[prost(uint64, tag = "4")]
     pub waited_ms: u64,
+    /// The hold is not recorded at other members yet, and ends so long after the client first sent the
+    /// Acquire, unless a Promised follows. Absent: it is recorded, and lasts as the session does.
+    #[prost(uint64, optional, tag = "5")]
+    pub promised_ms: ::core::option::Option<u64>,
+}
+/// A hold that was granted with a promise goes on.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Promised {
+    #[prost(bytes = "vec", tag = "1")]
+    pub name: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint64, tag = "2")]
+    pub fencing_token: u64,
+    /// As in Granted.
+    #[prost(uint64, optional, tag = "3")]
+    pub promised_ms: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Refused {

@@ -208,7 +208,8 @@ async fn a_refused_reclaim_is_a_loss_and_extends_no_lease() {
     scene.held(60_000).await.end().await;
     let mut next = scene.attached().await;
     let Request::Open(open) = next.receive().await else { panic!("the first request opens") };
-    let reclaim = v1::Reclaim { name: b"x".to_vec(), fencing_token: FENCING_TOKEN };
+    let reclaim =
+        v1::Reclaim { name: b"x".to_vec(), fencing_token: FENCING_TOKEN, promised: false };
     assert_eq!(open.reclaims, [reclaim]);
     let opened = v1::Opened { session: 2, ttl_ms: 60_000, ..Default::default() };
     next.send(Reply::Opened(v1::Opened { refused: open.reclaims, ..opened }));

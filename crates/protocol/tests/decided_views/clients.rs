@@ -167,7 +167,7 @@ impl World {
             return self.fails(format!("{slot} grants after its lease has lapsed"));
         }
         if self.nodes[slot].served.contains_key(&ticket) {
-            return self.record(slot, ticket);
+            return self.inform(slot, ticket);
         }
         let Some(&client) = self.nodes[slot].tickets.get(&ticket) else {
             if self.clients > 0 {

@@ -6,7 +6,10 @@ use std::time::Duration;
 use mutua_algorithms::{FencingToken, Time};
 use mutua_protocol::{Answer, Moment, Ticket, views};
 
-use super::world::{Event, NAMES, World};
+use super::{
+    promises::Promise,
+    world::{Event, NAMES, World},
+};
 
 /// What clients and nodes send each other.
 #[derive(Clone, Debug)]
@@ -15,16 +18,22 @@ pub(crate) enum Word {
     Renew { session: u64, held: Option<(usize, u64)>, ttl: Duration, sent: u64 },
     Renewed { session: u64, token: Option<u64>, sent: u64 },
     Release { session: u64 },
+    Promised { session: u64, token: u64, lasts: Duration },
+    Lost { session: u64 },
 }
 
 /// A session at a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
     pub(crate) client: usize,
-    session: u64,
+    pub(crate) session: u64,
     pub(crate) name: usize,
     ttl: Duration,
-    expires: Moment,
+    pub(crate) expires: Moment,
+    /// When its request arrived.
+    pub(crate) asked: Moment,
+    /// What was promised, until the hold is recorded.
+    pub(crate) promise: Option<Promise>,
     /// The token, once the client may know of it.
     token: Option<u64>,
     /// Of a hold that was taken over, until the client names its token: when it ends. A client that
@@ -59,14 +68,14 @@ impl World {
         (0..copies).map(|_| latency()).collect()
     }
 
-    fn send_to_node(&mut self, client: usize, word: Word) {
+    pub(crate) fn send_to_node(&mut self, client: usize, word: Word) {
         let slot = self.externals[client].slot;
         for wait in self.arrivals() {
             self.after(wait, Event::ToNode { slot, client, word: word.clone() });
         }
     }
 
-    fn send_to_client(&mut self, client: usize, word: Word) {
+    pub(crate) fn send_to_client(&mut self, client: usize, word: Word) {
         for wait in self.arrivals() {
             self.after(wait, Event::ToClient { client, word: word.clone() });
         }
@@ -85,6 +94,9 @@ impl World {
         let (now, session, ttl) = (self.now, one.session, one.ttl);
         if self.gives_up(client) {
             return;
+        }
+        if one.token.is_some() && now >= one.promised_until {
+            return self.external_loses(client);
         }
         if one.token.is_some() && now >= one.leave_at {
             self.note(|| format!("external {client} releases"));
@@ -109,6 +121,7 @@ impl World {
         (known.slot, known.name, known.ttl, known.session) = (slot, name, ttl, session);
         known.waiting = true;
         (known.valid_until, known.renewed_at) = (now + ttl.as_nanos() as u64, now);
+        (known.asked_at, known.promised_until) = (now, u64::MAX);
         self.send_to_node(client, Word::Acquire { session, name, ttl, sent: now });
         self.external_step(client, ttl / 6);
     }
@@ -116,19 +129,39 @@ impl World {
     pub(crate) fn on_word_to_client(&mut self, client: usize, word: Word) {
         let now = self.now;
         let one = &mut self.externals[client];
-        let Word::Renewed { session, token, sent } = word else { return };
+        let (session, token, sent) = match word {
+            Word::Renewed { session, token, sent } => (session, token, sent),
+            Word::Promised { session, token, lasts } => {
+                return self.on_promised(client, session, token, lasts);
+            }
+            Word::Lost { session } if session == one.session => {
+                return self.external_loses(client);
+            }
+            _ => return,
+        };
         if session != one.session || !(one.waiting || one.token.is_some()) || now >= one.valid_until
         {
             return;
         }
         one.renewed(now, sent);
+        if token.is_some() && token == one.token && now < one.promised_until {
+            // Recorded: it lasts as its session does.
+            one.promised_until = u64::MAX;
+        }
         let Some(token) = token.filter(|_| one.waiting) else { return };
-        let name = one.name;
+        self.enter_external(client, token);
+    }
+
+    /// A client is informed of its grant.
+    pub(crate) fn enter_external(&mut self, client: usize, token: u64) {
+        let (now, name) = (self.now, self.externals[client].name);
         self.externals[client].waiting = false;
         self.note(|| format!("external {client} holds {name} with fencing token {token}"));
         self.counts.external += 1;
         self.check_entry(name, token, &format!("external {client}"));
-        let hold = self.dice.micros(1000, 5_000_000).as_nanos() as u64;
+        let short = self.promises.is_some() && self.dice.one_in(2);
+        let most = if short { 100_000 } else { 5_000_000 };
+        let hold = self.dice.micros(1000, most).as_nanos() as u64;
         let one = &mut self.externals[client];
         (one.token, one.leave_at) = (Some(token), now + hold);
         if self.is_calm() {
@@ -172,7 +205,7 @@ impl World {
                     self.end_session(slot, ticket);
                 }
             }
-            Word::Renewed { .. } => {}
+            Word::Renewed { .. } | Word::Promised { .. } | Word::Lost { .. } => {}
         }
     }
 
@@ -192,16 +225,24 @@ impl World {
         let protocol = self.nodes[slot].layer.as_mut().expect("up");
         let answer = protocol.acquire(now, lock, None);
         let (Answer::Granted { ticket, .. } | Answer::Waiting { ticket }) = answer else { return };
-        let served = Served { client, session, name, ttl, expires, token: None, unnamed: None };
+        let (token, unnamed, promise) = (None, None, None);
+        let served =
+            Served { client, session, name, ttl, expires, asked: now, promise, token, unnamed };
         self.nodes[slot].served.insert(ticket, served);
         if matches!(answer, Answer::Granted { .. }) {
-            self.record(slot, ticket);
+            self.inform(slot, ticket);
         }
         self.pump(slot);
         self.expire_later(slot, ticket);
     }
 
-    /// A lock was granted for a client outside: its hold is recorded first.
+    /// A lock was granted for a client outside: it is promised to it, or its hold is recorded first.
+    pub(crate) fn inform(&mut self, slot: usize, ticket: Ticket) {
+        if !self.promise(slot, ticket) {
+            self.record(slot, ticket);
+        }
+    }
+
     pub(crate) fn record(&mut self, slot: usize, ticket: Ticket) {
         let served = self.nodes[slot].served[&ticket].clone();
         let value = (served.client as u64).to_le_bytes().to_vec();
@@ -231,7 +272,8 @@ impl World {
         }
         let Served { client, name, .. } = served;
         self.note(|| format!("{slot} has recorded {name} for external {client} with {token:?}"));
-        self.nodes[slot].served.get_mut(&ticket).expect("just seen").token = token;
+        let known = self.nodes[slot].served.get_mut(&ticket).expect("just seen");
+        (known.token, known.promise) = (token, None);
         self.note_expiry(slot, served.ttl, served.expires);
         // It counts from nothing: only a renewal makes it longer.
         self.send_to_client(
@@ -257,7 +299,8 @@ impl World {
         let expires = self.local(slot).after(self.settings.on_any_clock(ttl));
         self.note_expiry(slot, ttl, expires);
         let (token, unnamed) = (Some(token), Some(expires));
-        let served = Served { client: number, session, name, ttl, expires, token, unnamed };
+        let (client, asked, promise) = (number, self.local(slot), None);
+        let served = Served { client, session, name, ttl, expires, asked, promise, token, unnamed };
         self.nodes[slot].served.insert(ticket, served);
         self.expire_later(slot, ticket);
     }
@@ -313,7 +356,7 @@ impl World {
         }
     }
 
-    fn end_session(&mut self, slot: usize, ticket: Ticket) {
+    pub(crate) fn end_session(&mut self, slot: usize, ticket: Ticket) {
         let Some(served) = self.nodes[slot].served.remove(&ticket) else { return };
         let lock = self.nodes[slot].locks[served.name];
         self.call(slot, |protocol, now| protocol.cancel(now, lock, ticket));
@@ -322,6 +365,9 @@ impl World {
     /// The hold is lost: a client that was not informed waits again, and another member serves one
     /// that was.
     pub(crate) fn on_lost_for(&mut self, slot: usize, ticket: Ticket) {
+        if self.keep_promise(slot, ticket) {
+            return;
+        }
         let served = self.nodes[slot].served[&ticket].clone();
         let lock = self.nodes[slot].locks[served.name];
         self.nodes[slot].served.remove(&ticket);
@@ -339,7 +385,7 @@ impl World {
             self.nodes[slot].served.insert(ticket, served);
             // A process that was paused past its lease may read the answer that renews it at once.
             match answer {
-                Answer::Granted { .. } if good => self.record(slot, ticket),
+                Answer::Granted { .. } if good => self.inform(slot, ticket),
                 Answer::Granted { .. } => self.fails(format!("{slot} grants without a lease")),
                 Answer::Waiting { .. } | Answer::Refused(_) => {}
             }

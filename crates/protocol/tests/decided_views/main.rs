@@ -16,6 +16,7 @@ mod events;
 mod external;
 mod externals;
 mod faults;
+mod promises;
 mod rules;
 mod seeds;
 mod sizes;

@@ -24,6 +24,7 @@ use super::{
     events::{SECOND, entry},
     external::External,
     externals::{Served, Word},
+    promises::PromiseRule,
     wires::Wire,
 };
 
@@ -39,6 +40,7 @@ pub(crate) enum Event {
     ToNode { slot: usize, client: usize, word: Word },
     ToClient { client: usize, word: Word },
     Expire { slot: usize, incarnation: u64, ticket: Ticket },
+    Promise { slot: usize, incarnation: u64, ticket: Ticket },
     Commit { command: Command },
     Sync { id: MemberId },
     Elect,
@@ -127,6 +129,7 @@ pub(crate) struct Counts {
     pub(crate) faults: BTreeMap<&'static str, u64>,
     pub(crate) grants: u64,
     pub(crate) external: u64,
+    pub(crate) promises: u64,
     pub(crate) custodies: u64,
     pub(crate) views: u64,
     pub(crate) lost: u64,
@@ -158,6 +161,8 @@ pub(crate) struct World {
     pub(crate) clients: usize,
     pub(crate) externals: Vec<External>,
     pub(crate) served_externals: BTreeSet<usize>,
+    /// Whether nodes promise, and by which rule.
+    pub(crate) promises: Option<PromiseRule>,
     /// The changes of what is recorded, if values change.
     pub(crate) changes: Option<Changes>,
     /// The greatest fencing token of each name.
@@ -216,6 +221,7 @@ impl World {
             clients: 2,
             externals: Vec::new(),
             served_externals: BTreeSet::new(),
+            promises: None,
             changes: None,
             fences: vec![0; NAMES],
             served: BTreeSet::new(),
@@ -259,12 +265,16 @@ impl World {
 
     /// The node's clock goes on at another rate within the drift bound.
     pub(crate) fn change_rate(&mut self, slot: usize) {
-        let shown = (self.now, self.local(slot));
         let drift = i64::from(self.settings.drift);
         let faster = self.dice.below(2 * drift as u64 + 1) as i64 - drift;
         self.note(|| format!("{slot}: the clock is faster by {faster} millionths"));
-        self.nodes[slot].shown = shown;
-        self.nodes[slot].faster = *self.dice.pick(&[drift, -drift, faster]);
+        let faster = *self.dice.pick(&[drift, -drift, faster]);
+        self.set_rate(slot, faster);
+    }
+
+    pub(crate) fn set_rate(&mut self, slot: usize, faster: i64) {
+        self.nodes[slot].shown = (self.now, self.local(slot));
+        self.nodes[slot].faster = faster;
     }
 
     /// The clock of a node that is down begins anew: its machine starts again.
@@ -307,7 +317,8 @@ impl World {
             Event::Tick { slot, .. }
             | Event::Client { slot, .. }
             | Event::ToNode { slot, .. }
-            | Event::Expire { slot, .. } => *slot,
+            | Event::Expire { slot, .. }
+            | Event::Promise { slot, .. } => *slot,
             Event::Deposed { id } => self.slot_of(*id)?,
             _ => return None,
         };
@@ -336,6 +347,11 @@ impl World {
             Event::Expire { slot, incarnation, ticket } => {
                 if self.is_up(slot, incarnation) {
                     self.on_expire(slot, ticket);
+                }
+            }
+            Event::Promise { slot, incarnation, ticket } => {
+                if self.is_up(slot, incarnation) {
+                    self.on_promise(slot, ticket);
                 }
             }
             Event::Commit { command } => self.on_commit(command),

@@ -20,21 +20,31 @@ pub(crate) struct External {
     /// The end of its session, by its last renewal, in real time.
     pub(crate) valid_until: u64,
     pub(crate) renewed_at: u64,
+    /// When it sent its request, in real time.
+    #[allow(dead_code, reason = "only the nodes of `decided_views` promise")]
+    pub(crate) asked_at: u64,
+    /// The end of what it was promised, in real time.
+    pub(crate) promised_until: u64,
     pub(crate) leave_at: u64,
 }
 
 impl External {
     /// The token it believes to hold the lock with.
     pub(crate) fn believes(&self, now: u64, name: usize) -> Option<u64> {
-        self.token.filter(|_| self.name == name && now < self.valid_until)
+        let until = self.valid_until.min(self.promised_until);
+        self.token.filter(|_| self.name == name && now < until)
     }
 
     /// A renewal that was sent at this time has been answered.
     pub(crate) fn renewed(&mut self, now: u64, sent: u64) {
-        let faster = 1_000_000 + i128::from(self.faster);
-        let ttl = i128::from(self.ttl.as_nanos() as u64) * 1_000_000 / faster;
-        self.valid_until = self.valid_until.max(sent + ttl as u64);
+        self.valid_until = self.valid_until.max(sent + self.real(self.ttl));
         self.renewed_at = now;
+    }
+
+    /// How long this takes on its clock, in real time.
+    pub(crate) fn real(&self, time: Duration) -> u64 {
+        let faster = 1_000_000 + i128::from(self.faster);
+        (i128::from(time.as_nanos() as u64) * 1_000_000 / faster) as u64
     }
 }
 
@@ -43,7 +53,7 @@ impl World {
         let drift = i64::from(self.settings.drift);
         let faster = if self.dice.one_in(2) { -drift } else { drift };
         let client = self.externals.len();
-        self.externals.push(External { faster, ..External::default() });
+        self.externals.push(External { faster, promised_until: u64::MAX, ..External::default() });
         let wait = self.dice.micros(1000, 2_000_000);
         self.after(wait, Event::External { client, step: 0 });
     }

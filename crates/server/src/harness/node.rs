@@ -173,7 +173,7 @@ impl Harness {
         let (session, ttl) = attached.expect("a lease in the limits");
         let reclaims = open.reclaims.len() as u64;
         let (reclaimed, mut refused): (Vec<_>, Vec<_>) =
-            open.reclaims.into_iter().partition(|v1::Reclaim { name, fencing_token }| {
+            open.reclaims.into_iter().partition(|v1::Reclaim { name, fencing_token, .. }| {
                 node.leases.reclaim(now, session, name, *fencing_token)
             });
         self.settle();
@@ -246,6 +246,9 @@ impl Harness {
         let node = self.node.as_mut().expect("its effect");
         match effect {
             Effect::Keep { .. } | Effect::Moved { .. } => panic!("a lone node records nothing"),
+            Effect::Prolong { .. } | Effect::Promised { .. } => {
+                panic!("a lone node promises nothing")
+            }
             Effect::Request { request, name, mode } => self.node_is_requested(request, name, mode),
             Effect::Drop { request } => {
                 node.held.retain(|_, held| *held != request);

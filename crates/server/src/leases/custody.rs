@@ -46,7 +46,10 @@ impl LeaseTable {
             return self.request_for_next(now, name);
         };
         if !self.settings.recorded {
-            return self.grant(now, wait, request, token);
+            return self.grant(now, wait, (request, token), None);
+        }
+        if self.grant_with_promise(now, name, wait, &grant) {
+            return;
         }
         let session = self.waits[&wait].session;
         let lock = self.locks.get_mut(name).expect("a lock with a waiter is kept");
@@ -65,6 +68,9 @@ impl LeaseTable {
     /// The hold of this request is recorded as this session's.
     pub(crate) fn recorded(&mut self, now: Moment, request: RequestId, session: SessionId) {
         let Some(name) = self.requests.get(&request).cloned() else { return };
+        if self.promise_recorded(&name, request, session) {
+            return;
+        }
         let waits = &self.waits;
         let is_this = |grant: &mut Recording| {
             let wait = grant.wait.and_then(|wait| waits.get(&wait));
@@ -74,7 +80,7 @@ impl LeaseTable {
         let Some(grant) = lock.recording.take_if(is_this) else { return };
         let wait = grant.wait.expect("just seen");
         if self.is_live(now, session) {
-            self.grant(now, wait, request, grant.token);
+            self.grant(now, wait, (request, grant.token), None);
         } else {
             self.grant_to_next(now, &name, grant);
         }
@@ -202,7 +208,10 @@ impl LeaseTable {
             self.give_up(now, wait, Outcome::Cancelled);
         }
         for name in session.held {
-            self.remove_holder(now, &name);
+            // What was promised is kept: its client need not hear of this in time.
+            if !self.keep_promise(&name, "another member serves the session") {
+                self.remove_holder(now, &name);
+            }
         }
     }
 

@@ -32,6 +32,21 @@ pub(crate) enum Effect {
         /// The session that is to hold the lock.
         session: SessionId,
     },
+    /// Call [`LeaseTable::prolong`](super::LeaseTable::prolong): the node may grant for longer than
+    /// it has promised.
+    Prolong {
+        /// The lock that was promised.
+        name: Name,
+    },
+    /// Notify a holder of what it is promised from now on, or that its hold is recorded.
+    Promised {
+        /// The holder's session.
+        session: SessionId,
+        /// The lock's name.
+        name: Name,
+        /// The fencing token of the grant.
+        fencing_token: u64,
+    },
     /// Another member serves this session: its streams end.
     Moved {
         /// The session.

@@ -2,7 +2,10 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{Effect, Held, LeaseTable, Mode, Name, Outcome, RequestId, SessionId, Timer, WaitId};
+use super::{
+    Effect, Held, LeaseTable, Mode, Name, Outcome, RequestId, SessionId, Timer, WaitId,
+    promises::Promise,
+};
 use crate::Moment;
 
 /// The fencing tokens that can be reclaimed. The numbers above leave room, so that whatever is
@@ -22,6 +25,8 @@ pub(super) struct Hold {
     /// Of a hold that was restored after a crash: until then its client can take it up in another
     /// session. It may not know the one that it reclaimed the lock with.
     pub(super) restored: Option<Moment>,
+    /// Of a hold that is not recorded at other members yet.
+    pub(super) promise: Option<Promise>,
 }
 
 impl Hold {
@@ -33,7 +38,13 @@ impl Hold {
 
 impl LeaseTable {
     /// Grants the lock to a waiter.
-    pub(super) fn grant(&mut self, now: Moment, wait: WaitId, request: RequestId, token: u64) {
+    pub(super) fn grant(
+        &mut self,
+        now: Moment,
+        wait: WaitId,
+        (request, token): (RequestId, u64),
+        promise: Option<Promise>,
+    ) {
         let waited = self.waits.remove(&wait).expect("a waiter");
         let name = waited.name;
         self.record(waited.session);
@@ -45,9 +56,11 @@ impl LeaseTable {
         self.effects.push(Effect::Reply { wait, outcome });
         let lock = self.locks.get_mut(&name).expect("a lock that is held");
         lock.queue.retain(|&other| other != wait);
+        lock.holder.as_mut().expect("just set").promise = promise;
         // The session's other requests for the same lock are granted with it.
         for other in waits {
             if self.waits.get(&other).is_some_and(|wait| wait.name == name) {
+                self.asked_again(now, &name);
                 self.give_up(now, other, Outcome::Already { fencing_token: token });
             }
         }
@@ -73,6 +86,7 @@ impl LeaseTable {
             broken: None,
             unnamed: None,
             restored: None,
+            promise: None,
         });
         self.record_hold(name);
     }
@@ -293,8 +307,11 @@ impl LeaseTable {
         }
         let holder = self.locks.get(&name).and_then(|lock| lock.holder.as_ref());
         let Some(holder) = holder.filter(|holder| holder.request == request) else { return };
+        let session = holder.session;
+        if self.keep_promise(&name, &reason) {
+            return;
+        }
         if self.settings.recorded {
-            let session = holder.session;
             return self.moved(now, session);
         }
         self.lose(now, &name, reason);

@@ -1,6 +1,7 @@
 //! The rules of sessions and leases, on a simulated clock.
 
 mod custody;
+mod promises;
 mod requests;
 mod restored;
 
@@ -25,6 +26,10 @@ struct Scene {
     effects: Vec<Effect>,
     /// Whether the node grants requests.
     granting: bool,
+    /// Until when the node grants, from now, as often as it is asked.
+    grants_for: Option<Duration>,
+    /// What is to be recorded at other members, if they do not answer at once.
+    keeping: Option<Vec<(RequestId, SessionId)>>,
 }
 
 impl Scene {
@@ -43,6 +48,8 @@ impl Scene {
             outcomes: BTreeMap::new(),
             effects: Vec::new(),
             granting: true,
+            grants_for: None,
+            keeping: None,
         }
     }
 
@@ -72,7 +79,11 @@ impl Scene {
     }
 
     fn pass(&mut self, seconds: u64) {
-        self.now = self.now.after(Duration::from_secs(seconds));
+        self.pass_millis(seconds * 1000);
+    }
+
+    fn pass_millis(&mut self, millis: u64) {
+        self.now = self.now.after(Duration::from_millis(millis));
         self.leases.tick(self.now);
         self.settle();
     }
@@ -103,8 +114,14 @@ impl Scene {
                 let before = self.outcomes.insert(wait, outcome);
                 assert_eq!(before, None, "a request has one outcome");
             }
-            Effect::Keep { request, session } => {
-                self.leases.recorded(self.now, request, session);
+            Effect::Keep { request, session } => match &mut self.keeping {
+                Some(keeping) => keeping.push((request, session)),
+                None => self.leases.recorded(self.now, request, session),
+            },
+            Effect::Prolong { name } => {
+                if let Some(left) = self.grants_for {
+                    self.leases.prolong(&name, self.now.after(left));
+                }
             }
             other => self.effects.push(other),
         }

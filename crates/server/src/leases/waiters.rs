@@ -11,6 +11,8 @@ pub(super) struct Wait {
     pub(super) session: SessionId,
     pub(super) name: Name,
     pub(super) since: Moment,
+    /// Whether its client takes a promise: see `promises.rs`.
+    pub(super) takes_promise: bool,
 }
 
 /// A request to the node that is not granted yet: for the queue, or for a client that only tries.
@@ -30,11 +32,15 @@ impl LeaseTable {
     ) -> WaitId {
         let wait = WaitId(self.number());
         if let Some(outcome) = self.outcome_at_once(now, session, name, limit) {
+            if let Outcome::Already { .. } = outcome {
+                self.asked_again(now, name);
+            }
             self.effects.push(Effect::Reply { wait, outcome });
             return wait;
         }
         let name = Name::from(name);
-        self.waits.insert(wait, Wait { session, name: Name::clone(&name), since: now });
+        let waits = Wait { session, name: Name::clone(&name), since: now, takes_promise: false };
+        self.waits.insert(wait, waits);
         self.sessions.get_mut(&session).expect("it is live").waits.push(wait);
         let lock = self.locks.entry(Name::clone(&name)).or_default();
         if limit == WaitLimit::Try {

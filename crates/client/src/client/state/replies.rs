@@ -25,6 +25,7 @@ impl State {
                 });
                 self.report_grants(now);
             }
+            Reply::Promised(promised) => self.promised(now, &promised),
             Reply::Lost(lost) => self.lost(now, lost),
             Reply::Released(released) => self.released(released),
             Reply::Proclaimed(proclaimed) => self.proclaimed(proclaimed),
@@ -53,7 +54,7 @@ impl State {
             return Some(self.broken(now, &why));
         }
         self.session = opened.session;
-        for v1::Reclaim { name, fencing_token } in opened.refused {
+        for v1::Reclaim { name, fencing_token, .. } in opened.refused {
             let lost = v1::Lost { name, fencing_token, reason: REFUSED.to_owned() };
             self.lost(now, lost);
         }
@@ -63,12 +64,15 @@ impl State {
     }
 
     fn granted(&mut self, now: Moment, granted: v1::Granted) {
-        let v1::Granted { id, name, fencing_token: token, .. } = granted;
+        let (id, token) = (granted.id, granted.fencing_token);
         match self.requests.get(&id).map(|request| request.phase) {
             Some(Phase::Sent) => {
+                self.note_promise(id, &granted);
                 self.set(id, Phase::Granted { token });
                 self.report_grant(now, id);
-                if self.requests.get(&id).map(|one| one.phase) == Some(Phase::Granted { token }) {
+                if self.requests.get(&id).map(|one| one.phase) == Some(Phase::Granted { token })
+                    && !self.lease.lasts(now)
+                {
                     // The lease does not last: reported when a renewal is acknowledged.
                     self.renew(now);
                 }
@@ -79,8 +83,8 @@ impl State {
             }
             // A request that was sent on two streams is granted twice, with one fencing token.
             // Any other grant has no caller.
-            Some(_) | None if !self.has(&name, token) => {
-                self.send_release(&Name::from(name), token, None);
+            Some(_) | None if !self.has(&granted.name, token) => {
+                self.send_release(&Name::from(granted.name), token, None);
             }
             Some(_) | None => {}
         }
@@ -99,10 +103,12 @@ impl State {
         own == Some(token) || self.unconfirmed.get(name).is_some_and(|one| one.token == token)
     }
 
-    fn report_grant(&mut self, now: Moment, id: u64) {
+    pub(super) fn report_grant(&mut self, now: Moment, id: u64) {
+        let is_promised = self.is_promised(now, id);
         let Some(request) = self.requests.get_mut(&id) else { return };
         let Phase::Granted { token } = request.phase else { return };
-        if self.lease.lasts(now) {
+        if is_promised && self.lease.lasts(now) {
+            let until = request.until;
             request.phase = Phase::Held { token };
             self.held += 1;
             // The grant shows that an earlier release has arrived.
@@ -110,7 +116,7 @@ impl State {
                 let name = Name::clone(&request.name);
                 self.unconfirmed.remove(&name);
             }
-            self.effects.push(Effect::Granted { id, fencing_token: token });
+            self.effects.push(Effect::Granted { id, fencing_token: token, until });
         }
     }
 

@@ -44,8 +44,10 @@ pub(super) struct Request {
     pub(super) value: Option<Vec<u8>>,
     pub(super) limit: Limit,
     pub(super) phase: Phase,
-    /// Whether it was sent on any stream: the node may have granted it.
-    sent: bool,
+    /// When it was first sent on any stream: the node may have granted it since.
+    pub(super) first_sent: Option<Moment>,
+    /// Of a grant: how long it is promised; never its end, if it is recorded.
+    pub(super) until: Moment,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -107,7 +109,8 @@ impl State {
         queue.push_back(id);
         let first = queue.len() == 1;
         let (name, phase) = (Name::clone(name), Phase::Queued);
-        self.requests.insert(id, Request { name, value, limit, phase, sent: false });
+        let (first_sent, until) = (None, Moment::NEVER);
+        self.requests.insert(id, Request { name, value, limit, phase, first_sent, until });
         if let Limit::At(limit) = limit {
             self.limits.insert((limit, id));
         }
@@ -130,7 +133,7 @@ impl State {
     }
 
     fn cancel(&mut self, now: Moment, id: u64) {
-        if !self.requests.get(&id).is_some_and(|request| request.sent) {
+        if self.requests.get(&id).is_none_or(|request| request.first_sent.is_none()) {
             return self.remove(now, id);
         }
         // The grant may be on its way: the name is free when the node has replied.
@@ -217,7 +220,9 @@ impl State {
             Phase::Cancelled => Limit::Try,
             Phase::Granted { .. } | Phase::Held { .. } | Phase::Lost { .. } => return,
         };
-        request.sent |= self.attached;
+        if self.attached {
+            request.first_sent.get_or_insert(now);
+        }
         let wait_ms = match limit {
             Limit::Try => Some(0),
             Limit::At(limit) => {
@@ -226,7 +231,8 @@ impl State {
             Limit::Never => None,
         };
         let (name, value) = (request.name.to_vec(), request.value.clone());
-        let acquire = v1::Acquire { id, name, wait_ms, watch: false, value };
+        let promise = self.settings.promises && value.is_none();
+        let acquire = v1::Acquire { id, name, wait_ms, watch: false, value, promise };
         if self.attached {
             self.send(session_request::Request::Acquire(acquire));
         }
@@ -244,6 +250,9 @@ impl State {
         if let Limit::At(limit) = request.limit {
             self.limits.remove(&(limit, id));
             self.limits.remove(&(limit.after(REPLY), id));
+        }
+        if request.until < Moment::NEVER {
+            self.promises.remove(&(request.until, id));
         }
         let Some(queue) = self.names.get_mut(&request.name) else { return };
         let was_first = queue.front() == Some(&id);

@@ -43,7 +43,7 @@ impl Test {
     fn new() -> Self {
         let client = v1::Client::default();
         let patience = Duration::from_secs(20);
-        let settings = Settings { ttl: TTL, client, patience, cluster: None };
+        let settings = Settings { ttl: TTL, client, patience, cluster: None, promises: true };
         let now = Moment::ZERO.after(Duration::from_secs(100));
         Self { state: State::new(now, settings, Vec::new()), now }
     }
@@ -71,7 +71,7 @@ impl Test {
 
     fn grant(&mut self, id: u64, name: &str, fencing_token: u64) {
         let name = name.into();
-        self.reply(Reply::Granted(v1::Granted { id, name, fencing_token, waited_ms: 0 }));
+        self.reply(Reply::Granted(v1::Granted { id, name, fencing_token, ..Default::default() }));
     }
 
     fn hold(&mut self, name: &str, fencing_token: u64) -> u64 {
@@ -94,7 +94,10 @@ impl Test {
     fn effects(&mut self) -> Vec<String> {
         let show = |effect| match effect {
             Effect::Send(request) => short(request),
-            Effect::Granted { id, fencing_token } => format!("{id} granted {fencing_token}"),
+            Effect::Granted { id, fencing_token, .. } => format!("{id} granted {fencing_token}"),
+            Effect::Prolonged { id, until } => {
+                format!("{id} prolonged by {:?}", until.since(self.now))
+            }
             Effect::Failed { id, error } => format!("{id} failed: {error}"),
             Effect::Lost { id, why } => format!("{id} lost: {why}"),
             Effect::Released { id, held } => format!("{id} released {held}"),
@@ -191,7 +194,7 @@ fn held_locks_are_reclaimed_and_a_refused_one_is_lost() {
     test.state.attached(test.now);
     let sent = test.effects();
     assert_eq!(sent, ["open 7 [\"x\", \"y\"]".to_owned(), format!("acquire {waits} z None")]);
-    let refused = vec![v1::Reclaim { name: b"x".to_vec(), fencing_token: 10 }];
+    let refused = vec![v1::Reclaim { name: b"x".to_vec(), fencing_token: 10, promised: false }];
     let opened = v1::Opened { session: 8, ttl_ms: 9000, refused, ..Default::default() };
     test.reply(Reply::Opened(opened));
     assert_eq!(test.effects(), [format!("{x} lost: {}", super::replies::REFUSED)]);
@@ -298,3 +301,5 @@ fn a_proclamation_fails_with_its_leadership() {
     let second = test.state.proclaim(id, b"c".to_vec());
     assert_eq!(test.effects(), [format!("{second} proclaimed false")]);
 }
+
+mod promises;
