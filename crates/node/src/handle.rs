@@ -7,7 +7,7 @@
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use mutua_algorithms::{FencingToken, Time};
-use mutua_protocol::{Moment, Protocol, Ticket};
+use mutua_protocol::{Protocol, Ticket};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, timeout_at},
@@ -208,12 +208,6 @@ impl NodeHandle {
     /// members may serve its clients then.
     pub fn may_renew(&self) -> bool {
         self.driver.call(|core, now| core.protocol.may_renew(now))
-    }
-
-    /// Until when this node may grant locks, unless its view lease is renewed: until then no other
-    /// member grants what this one holds, whatever happens to it. The first moment if it may not.
-    pub fn grants_until(&self) -> Moment {
-        self.driver.call(|core, _| core.protocol.good_until())
     }
 
     /// Whether this node knows who holds what: it is in a view, and its view lease is good.

@@ -233,6 +233,15 @@ impl Guard {
         })
     }
 
+    /// Until when no other member grants this lock, whatever happens to this node: as long as it may
+    /// grant locks unless its view lease is renewed. The first moment if the lock is lost.
+    pub fn excludes_until(&self) -> Moment {
+        self.handle.driver.call(|core, _| {
+            let lost = core.protocol.is_lost(self.handle.id, self.ticket);
+            if lost || core.stopped().is_some() { Moment::ZERO } else { core.protocol.good_until() }
+        })
+    }
+
     /// Names this hold in the node's reports to its server.
     pub fn hold_id(&self) -> HoldId {
         HoldId(self.ticket)

@@ -177,8 +177,8 @@ pub(crate) struct LeaseTable {
     record_ends: bool,
     /// Whether a lock was released since: the longest lease may be shorter now.
     released: bool,
-    /// Until when the node grants, as last read.
-    grants_until: Moment,
+    /// Until when no other member grants the lock that is being granted.
+    excludes_until: Moment,
     /// The locks that were promised since the timer of promises was last due.
     promised: BTreeSet<Name>,
     promises_end: bool,
@@ -237,7 +237,7 @@ impl LeaseTable {
             recorded: unclean.unwrap_or_default(),
             record_ends: unclean.is_some(),
             released: false,
-            grants_until: Moment::ZERO,
+            excludes_until: Moment::ZERO,
             promised: BTreeSet::new(),
             promises_end: false,
             numbers: 0,

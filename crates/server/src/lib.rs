@@ -197,7 +197,7 @@ impl Service {
             }
             Effect::Drop { request } => core.drop_request(now, request),
             Effect::Keep { request, session } => self.keep(core, now, request, session),
-            Effect::Prolong { name } => core.leases.prolong(&name, self.handle.grants_until()),
+            Effect::Prolong { request } => core.prolong(request),
             Effect::Promised { session, name, fencing_token } => {
                 core.send_promised(session, &name, fencing_token);
             }

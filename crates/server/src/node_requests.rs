@@ -64,18 +64,12 @@ impl Service {
         });
         // A free lock is granted at once, without a task.
         match acquiring.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => {
-                core.leases.set_grants_until(self.handle.grants_until());
-                core.completed(now, request, self.explained(result));
-            }
+            Poll::Ready(result) => core.completed(now, request, self.explained(result)),
             Poll::Pending => {
                 let service = Arc::clone(self);
                 let task = tokio::spawn(async move {
                     let result = service.explained(acquiring.await);
-                    service.call(|core, now| {
-                        core.leases.set_grants_until(service.handle.grants_until());
-                        core.completed_later(now, request, result);
-                    });
+                    service.call(|core, now| core.completed_later(now, request, result));
                 });
                 core.requests.insert(request, NodeRequest::Pending(task.abort_handle()));
             }
@@ -88,9 +82,10 @@ impl Core {
         match result {
             Ok(guard) => {
                 let token = guard.fencing_token().0.number();
+                let until = guard.excludes_until();
                 self.holds.insert(guard.hold_id(), request);
                 self.requests.insert(request, NodeRequest::Granted(guard));
-                self.leases.granted(now, request, token);
+                self.leases.granted_until(now, request, token, until);
             }
             Err(AcquireError::Busy) => self.leases.refused(now, request, None),
             // The process ends now. A client without a reply goes on waiting at another member
@@ -121,6 +116,13 @@ impl Core {
             let token = guard.fencing_token().0.number();
             self.metrics.ended(now, token);
             self.audit.ended(now, token);
+        }
+    }
+
+    /// A promise is due to grow.
+    pub(super) fn prolong(&mut self, request: RequestId) {
+        if let Some(NodeRequest::Granted(guard)) = self.requests.get(&request) {
+            self.leases.prolong(request, guard.excludes_until());
         }
     }
 

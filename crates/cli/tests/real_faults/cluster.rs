@@ -202,7 +202,7 @@ impl Drop for Cluster {
 }
 
 /// A node's data directory.
-fn data(host: &Host) -> PathBuf {
+pub(crate) fn data(host: &Host) -> PathBuf {
     host.directory().join("data")
 }
 

@@ -1,6 +1,8 @@
 //! What the jobs did: who held the lock when, with which fencing token.
 
-use std::{fmt::Debug, fs, path::Path};
+use std::{fmt::Debug, fs, path::Path, process::Command};
+
+use crate::library;
 
 /// A job under the lock, in a shell. The kernel's lock on a file shows whether another job runs at
 /// the same time; it ends with the process, however that ends. The file `last` refuses no write
@@ -26,9 +28,10 @@ impl History {
         Self { directory: tempfile::tempdir().expect("a directory") }
     }
 
-    /// The job as a text for `sh -c`, to be followed by the directory and the name of its host.
-    pub(crate) fn job(&self) -> &'static str {
-        JOB
+    /// A command that ends with the job of a host.
+    pub(crate) fn run_job(&self, mut command: Command, host: usize) -> Command {
+        command.args(["sh", "-c", JOB]).arg(self.directory()).arg(host.to_string());
+        command
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -56,7 +59,8 @@ impl History {
     }
 
     pub(crate) fn violation(&self) -> Option<String> {
-        Some(self.read("violations")).filter(|text| !text.is_empty())
+        let of_jobs = Some(self.read("violations")).filter(|text| !text.is_empty());
+        of_jobs.or_else(|| library::violation(&self.read("holds")))
     }
 
     /// Panics if two jobs held the lock at the same time, or a token did not grow.

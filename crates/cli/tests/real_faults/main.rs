@@ -10,6 +10,7 @@
 mod cluster;
 mod faults;
 mod history;
+mod library;
 mod workers;
 
 use std::{
@@ -59,6 +60,15 @@ fn everybody_enters(cluster: &Cluster, history: &History, first: usize, after: &
 }
 
 fn campaign(algorithm: &str, hosts: usize) {
+    campaign_of(algorithm, algorithm, hosts, Workers::start);
+}
+
+fn campaign_of(
+    name: &str,
+    algorithm: &str,
+    hosts: usize,
+    start: fn(&Cluster, &History) -> Workers,
+) {
     if env::var("MUTUA_ALGORITHM").is_ok_and(|wanted| wanted != algorithm) {
         return;
     }
@@ -66,7 +76,7 @@ fn campaign(algorithm: &str, hosts: usize) {
     let mut kinds = BTreeMap::<_, u64>::new();
     let mut cluster = Cluster::start(algorithm, hosts, seed);
     let history = History::new();
-    let workers = Workers::start(&cluster, &history);
+    let workers = start(&cluster, &history);
     // Other faults for every algorithm, the same for the same seed.
     let mut state =
         algorithm.bytes().fold(seed, |state, byte| split_mix::mix(state ^ u64::from(byte)));
@@ -77,7 +87,7 @@ fn campaign(algorithm: &str, hosts: usize) {
         faults::cause(&fault, &mut cluster, (&workers, &history), &mut state);
         *kinds.entry(fault.kind()).or_default() += 1;
         let entries = history.entries() - before;
-        println!("{algorithm} fault {number} of {faults}: {fault:?}, {entries} entries meanwhile");
+        println!("{name} fault {number} of {faults}: {fault:?}, {entries} entries meanwhile");
         history.check(&fault);
     }
     cluster.repair();
@@ -87,7 +97,7 @@ fn campaign(algorithm: &str, hosts: usize) {
     let (entries, time) = (history.entries(), begun.elapsed());
     let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     println!(
-        "{algorithm} seeds {seed}..{} faults {faults} violations 0 grants {entries} seconds {}; {}",
+        "{name} seeds {seed}..{} faults {faults} violations 0 grants {entries} seconds {}; {}",
         seed + 1,
         time.as_secs(),
         kinds.join(", ")
@@ -112,6 +122,11 @@ fn a_permission_algorithm_survives_faults_on_real_hosts() {
 #[test]
 fn a_quorum_algorithm_survives_faults_on_real_hosts() {
     campaign("maekawa", 3);
+}
+
+#[test]
+fn clients_of_the_library_survive_faults_on_real_hosts() {
+    campaign_of("library", "naimi-trehel", 3, Workers::start_library);
 }
 
 /// All are killed at once, as by a power cut, and one never comes back.

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{cluster::Cluster, history::History};
+use crate::{cluster::Cluster, history::History, library};
 
 /// The lease of a client. A lock whose client was killed is free at most this much later.
 pub(crate) const TTL: &str = "6s";
@@ -31,8 +31,8 @@ pub(crate) struct Workers {
 impl Workers {
     pub(crate) fn start(cluster: &Cluster, history: &History) -> Self {
         let lock = ["lock", "--config", "mutua.toml", "--ttl", TTL, "-w", "30", "x", "--"];
-        let command = |index: usize| cluster.command(index, &lock);
-        Self::with(cluster, history, command)
+        let command = |index: usize| history.run_job(cluster.command(index, &lock), index);
+        Self::with(cluster, command)
     }
 
     /// The jobs alone: what they would do if there were no lock.
@@ -40,27 +40,30 @@ impl Workers {
         let command = |index: usize| {
             let mut command = cluster.host(index).command("env");
             command.arg("LOCK_TOKEN=1");
-            command
+            history.run_job(command, index)
         };
-        Self::with(cluster, history, command)
+        Self::with(cluster, command)
     }
 
-    fn with(cluster: &Cluster, history: &History, command: impl Fn(usize) -> Command) -> Self {
+    /// Programs that use the client library.
+    pub(crate) fn start_library(cluster: &Cluster, history: &History) -> Self {
+        Self::with(cluster, |index| library::command(cluster, history, index))
+    }
+
+    fn with(cluster: &Cluster, command: impl Fn(usize) -> Command) -> Self {
         let stopped = Arc::new(AtomicBool::new(false));
         let running: Vec<Arc<Mutex<Option<u32>>>> =
             (0..cluster.hosts()).map(|_| Arc::default()).collect();
         let failures = Arc::new(Mutex::new(Vec::new()));
         let start = |index: usize| {
             let mut command = command(index);
-            command.arg("sh").arg("-c").arg(history.job()).arg(history.directory());
             let log = PathBuf::from(cluster.host(index).directory()).join("lock.log");
-            command.arg(index.to_string());
             let (stopped, running) = (Arc::clone(&stopped), Arc::clone(&running[index]));
             let failures = Arc::clone(&failures);
             thread::spawn(move || {
                 while !stopped.load(Ordering::Relaxed) {
                     let log = std::fs::OpenOptions::new().create(true).append(true).open(&log);
-                    command.stderr(log.expect("a log")).stdin(Stdio::null());
+                    command.stderr(log.expect("a log")).stdin(Stdio::null()).stdout(Stdio::null());
                     let child: Child = command.spawn().expect("a client");
                     let code = wait(child, &running);
                     if code != Some(0) {

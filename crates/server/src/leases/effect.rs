@@ -35,8 +35,8 @@ pub(crate) enum Effect {
     /// Call [`LeaseTable::prolong`](super::LeaseTable::prolong): the node may grant for longer than
     /// it has promised.
     Prolong {
-        /// The lock that was promised.
-        name: Name,
+        /// The request, which the node has granted.
+        request: RequestId,
     },
     /// Notify a holder of what it is promised from now on, or that its hold is recorded.
     Promised {

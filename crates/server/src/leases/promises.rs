@@ -28,6 +28,9 @@ use crate::Moment;
 const RECORD_AFTER: Duration = Duration::from_millis(5);
 /// A promise grows so often until the hold is recorded.
 const PROLONG_AFTER: Duration = Duration::from_millis(200);
+/// A lock that is lost is kept for so long after its promise has ended: its client's code needs time
+/// to stop.
+const GRACE: Duration = Duration::from_millis(100);
 /// A shorter promise is not given: the hold is recorded first.
 const SHORTEST: Duration = Duration::from_millis(100);
 
@@ -45,9 +48,18 @@ pub(super) struct Promise {
 }
 
 impl LeaseTable {
-    /// The node grants until then: see [`mutua_node::NodeHandle::grants_until`].
-    pub(crate) fn set_grants_until(&mut self, until: Moment) {
-        self.grants_until = until;
+    /// The node granted a request, and no other member grants the lock until then: see
+    /// [`mutua_node::Guard::excludes_until`].
+    pub(crate) fn granted_until(
+        &mut self,
+        now: Moment,
+        request: RequestId,
+        token: u64,
+        until: Moment,
+    ) {
+        self.excludes_until = until;
+        self.granted(now, request, token);
+        self.excludes_until = Moment::ZERO;
     }
 
     /// The client of this wait takes a promise.
@@ -85,7 +97,7 @@ impl LeaseTable {
         let takes_promise = waits.takes_promise && !self.promises_end;
         let promise = Promise {
             asked: waits.since,
-            until: self.grants_until,
+            until: self.excludes_until,
             grows_at: now.after(PROLONG_AFTER),
             recording: false,
         };
@@ -137,9 +149,7 @@ impl LeaseTable {
                 next = next.min(record_at);
             }
             if promise.grows_at <= now {
-                self.effects.push(Effect::Prolong { name: Name::clone(&name) });
-                promise_mut(&mut self.locks, &name).expect("just seen").grows_at =
-                    now.after(PROLONG_AFTER);
+                self.prolong_soon(now, &name);
                 next = next.min(now.after(PROLONG_AFTER));
             } else {
                 next = next.min(promise.grows_at);
@@ -148,6 +158,16 @@ impl LeaseTable {
         }
         if !self.promised.is_empty() {
             self.timers.insert((next, Timer::Promises));
+        }
+    }
+
+    fn prolong_soon(&mut self, now: Moment, name: &Name) {
+        let Some(holder) = self.locks.get_mut(name).and_then(|lock| lock.holder.as_mut()) else {
+            return;
+        };
+        if let Some(promise) = &mut holder.promise {
+            promise.grows_at = now.after(PROLONG_AFTER);
+            self.effects.push(Effect::Prolong { request: holder.request });
         }
     }
 
@@ -169,15 +189,16 @@ impl LeaseTable {
         }
     }
 
-    /// The node grants until then: what it has promised grows with it.
-    pub(crate) fn prolong(&mut self, name: &Name, until: Moment) {
-        let holder = self.locks.get_mut(name).and_then(|lock| lock.holder.as_mut());
+    /// No other member grants the lock of this request until then: the promise grows with it.
+    pub(crate) fn prolong(&mut self, request: RequestId, until: Moment) {
+        let Some(name) = self.requests.get(&request).cloned() else { return };
+        let holder = self.locks.get_mut(&name).and_then(|lock| lock.holder.as_mut());
         let Some(holder) = holder.filter(|holder| holder.is_valid()) else { return };
         let Some(promise) = &mut holder.promise else { return };
         if promise.until < until {
             promise.until = until;
             let (session, fencing_token) = (holder.session, holder.fencing_token);
-            self.promised_effect(session, name, fencing_token);
+            self.promised_effect(session, &name, fencing_token);
         }
     }
 
@@ -213,9 +234,10 @@ impl LeaseTable {
         let Some(holder) = holder else { return false };
         let Some(promise) = holder.promise else { return false };
         if holder.is_valid() {
-            holder.broken = Some(promise.until);
+            let free_at = promise.until.after(GRACE);
+            holder.broken = Some(free_at);
             let (session, fencing_token) = (holder.session, holder.fencing_token);
-            self.timers.insert((promise.until, Timer::Broken(Name::clone(name))));
+            self.timers.insert((free_at, Timer::Broken(Name::clone(name))));
             let (name, reason) = (Name::clone(name), reason.to_owned());
             self.effects.push(Effect::Lost {
                 session,

@@ -26,8 +26,8 @@ struct Scene {
     effects: Vec<Effect>,
     /// Whether the node grants requests.
     granting: bool,
-    /// Until when the node grants, from now, as often as it is asked.
-    grants_for: Option<Duration>,
+    /// For how long no other member grants what this node holds, whenever it is asked.
+    excludes_for: Duration,
     /// What is to be recorded at other members, if they do not answer at once.
     keeping: Option<Vec<(RequestId, SessionId)>>,
 }
@@ -48,7 +48,7 @@ impl Scene {
             outcomes: BTreeMap::new(),
             effects: Vec::new(),
             granting: true,
-            grants_for: None,
+            excludes_for: Duration::ZERO,
             keeping: None,
         }
     }
@@ -118,10 +118,8 @@ impl Scene {
                 Some(keeping) => keeping.push((request, session)),
                 None => self.leases.recorded(self.now, request, session),
             },
-            Effect::Prolong { name } => {
-                if let Some(left) = self.grants_for {
-                    self.leases.prolong(&name, self.now.after(left));
-                }
+            Effect::Prolong { request } => {
+                self.leases.prolong(request, self.now.after(self.excludes_for));
             }
             other => self.effects.push(other),
         }
@@ -136,7 +134,8 @@ impl Scene {
         let holder = *self.held.entry(name).or_insert(request);
         if holder == request {
             self.fencing_token += 1;
-            self.leases.granted(self.now, request, self.fencing_token);
+            let until = self.now.after(self.excludes_for);
+            self.leases.granted_until(self.now, request, self.fencing_token, until);
         } else {
             self.leases.refused(self.now, request, None);
         }

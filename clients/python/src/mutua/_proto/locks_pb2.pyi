@@ -51,7 +51,7 @@ class SessionRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., acquire: _Optional[_Union[Acquire, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., proclaim: _Optional[_Union[Proclaim, _Mapping]] = ...) -> None: ...
 
 class SessionReply(_message.Message):
-    __slots__ = ("opened", "waiting", "granted", "refused", "renewed", "lost", "released", "closed", "moved", "peers", "failed", "proclaimed")
+    __slots__ = ("opened", "waiting", "granted", "refused", "renewed", "lost", "released", "closed", "moved", "peers", "failed", "proclaimed", "promised")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     GRANTED_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +64,7 @@ class SessionReply(_message.Message):
     PEERS_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     PROCLAIMED_FIELD_NUMBER: _ClassVar[int]
+    PROMISED_FIELD_NUMBER: _ClassVar[int]
     opened: Opened
     waiting: Waiting
     granted: Granted
@@ -76,7 +77,8 @@ class SessionReply(_message.Message):
     peers: Peers
     failed: Failed
     proclaimed: Proclaimed
-    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ..., granted: _Optional[_Union[Granted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., lost: _Optional[_Union[Lost, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., moved: _Optional[_Union[Moved, _Mapping]] = ..., peers: _Optional[_Union[Peers, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., proclaimed: _Optional[_Union[Proclaimed, _Mapping]] = ...) -> None: ...
+    promised: Promised
+    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ..., granted: _Optional[_Union[Granted, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., lost: _Optional[_Union[Lost, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., moved: _Optional[_Union[Moved, _Mapping]] = ..., peers: _Optional[_Union[Peers, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., proclaimed: _Optional[_Union[Proclaimed, _Mapping]] = ..., promised: _Optional[_Union[Promised, _Mapping]] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ("session", "ttl_ms", "client", "supervised", "reclaims", "close_only")
@@ -111,26 +113,30 @@ class Client(_message.Message):
     def __init__(self, owner: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., command: _Optional[str] = ..., version: _Optional[str] = ..., identity: _Optional[str] = ...) -> None: ...
 
 class Reclaim(_message.Message):
-    __slots__ = ("name", "fencing_token")
+    __slots__ = ("name", "fencing_token", "promised")
     NAME_FIELD_NUMBER: _ClassVar[int]
     FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    PROMISED_FIELD_NUMBER: _ClassVar[int]
     name: bytes
     fencing_token: int
-    def __init__(self, name: _Optional[bytes] = ..., fencing_token: _Optional[int] = ...) -> None: ...
+    promised: bool
+    def __init__(self, name: _Optional[bytes] = ..., fencing_token: _Optional[int] = ..., promised: bool = ...) -> None: ...
 
 class Acquire(_message.Message):
-    __slots__ = ("id", "name", "wait_ms", "watch", "value")
+    __slots__ = ("id", "name", "wait_ms", "watch", "value", "promise")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     WATCH_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    PROMISE_FIELD_NUMBER: _ClassVar[int]
     id: int
     name: bytes
     wait_ms: int
     watch: bool
     value: bytes
-    def __init__(self, id: _Optional[int] = ..., name: _Optional[bytes] = ..., wait_ms: _Optional[int] = ..., watch: bool = ..., value: _Optional[bytes] = ...) -> None: ...
+    promise: bool
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[bytes] = ..., wait_ms: _Optional[int] = ..., watch: bool = ..., value: _Optional[bytes] = ..., promise: bool = ...) -> None: ...
 
 class Cancel(_message.Message):
     __slots__ = ("id",)
@@ -205,16 +211,28 @@ class Waiting(_message.Message):
     def __init__(self, id: _Optional[int] = ..., position: _Optional[int] = ..., holder: _Optional[_Union[Entry, _Mapping]] = ..., suspended: _Optional[str] = ..., waiting_at_peers: _Optional[int] = ...) -> None: ...
 
 class Granted(_message.Message):
-    __slots__ = ("id", "name", "fencing_token", "waited_ms")
+    __slots__ = ("id", "name", "fencing_token", "waited_ms", "promised_ms")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
     WAITED_MS_FIELD_NUMBER: _ClassVar[int]
+    PROMISED_MS_FIELD_NUMBER: _ClassVar[int]
     id: int
     name: bytes
     fencing_token: int
     waited_ms: int
-    def __init__(self, id: _Optional[int] = ..., name: _Optional[bytes] = ..., fencing_token: _Optional[int] = ..., waited_ms: _Optional[int] = ...) -> None: ...
+    promised_ms: int
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[bytes] = ..., fencing_token: _Optional[int] = ..., waited_ms: _Optional[int] = ..., promised_ms: _Optional[int] = ...) -> None: ...
+
+class Promised(_message.Message):
+    __slots__ = ("name", "fencing_token", "promised_ms")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    PROMISED_MS_FIELD_NUMBER: _ClassVar[int]
+    name: bytes
+    fencing_token: int
+    promised_ms: int
+    def __init__(self, name: _Optional[bytes] = ..., fencing_token: _Optional[int] = ..., promised_ms: _Optional[int] = ...) -> None: ...
 
 class Refused(_message.Message):
     __slots__ = ("id", "reason", "text", "holder")

@@ -26,9 +26,10 @@ fn granted(lease_ms: u64, waited_ms: u64) -> Promising {
     scene.leases.allow_promise(wait);
     scene.settle();
     scene.pass_millis(waited_ms);
-    scene.leases.set_grants_until(scene.now.after(Duration::from_millis(lease_ms)));
+    scene.excludes_for = Duration::from_millis(lease_ms);
     scene.granting = true;
     scene.settle();
+    scene.excludes_for = Duration::ZERO;
     Promising { scene, session, wait }
 }
 
@@ -103,7 +104,7 @@ fn a_hold_that_lasts_is_recorded_and_then_lasts_as_its_session_does() {
 #[test]
 fn a_promise_grows_with_the_view_lease_until_the_hold_is_recorded() {
     let mut test = granted(1000, 0);
-    test.scene.grants_for = Some(Duration::from_secs(1));
+    test.scene.excludes_for = Duration::from_secs(1);
     test.scene.pass_millis(200);
     // From the request: 200 ms and another second.
     assert_eq!(test.promise(), Some(1176));
@@ -138,9 +139,9 @@ fn a_lost_lock_is_kept_until_its_promise_has_ended() {
     let mut test = granted(1000, 0);
     test.lose();
     assert!(test.was_notified());
-    test.scene.pass_millis(999);
+    test.scene.pass_millis(1099);
     test.lose();
-    assert!(!test.is_free(), "the client may not know");
+    assert!(!test.is_free(), "the client may not know, or needs time to stop");
     test.scene.pass_millis(1);
     assert!(test.is_free());
     let lost = |effect: &&Effect| matches!(effect, Effect::Lost { .. });
@@ -167,7 +168,7 @@ fn what_is_promised_is_kept_when_another_member_serves_the_session() {
     test.scene.leases.lost(test.scene.now, request, String::new());
     test.scene.settle();
     assert!(!test.is_free());
-    test.scene.pass_millis(1000);
+    test.scene.pass_millis(1100);
     assert!(test.is_free());
 }
 
@@ -184,6 +185,7 @@ fn a_request_that_comes_again_counts_from_then() {
 #[test]
 fn a_node_that_stops_records_what_it_has_promised_and_promises_no_more() {
     let mut test = granted(1000, 0);
+    test.scene.excludes_for = Duration::from_secs(1);
     test.scene.leases.end_promises();
     test.scene.settle();
     assert_eq!(test.keeps(), 1);
