@@ -10,9 +10,12 @@ import subprocess
 import tempfile
 import time
 import tomllib
+import unittest
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import mutua
 
 MUTUA = os.environ.get("MUTUA", "mutua")
 
@@ -44,6 +47,12 @@ def free_port() -> int:
         return port
 
 
+def _is_stopped(pid: int) -> bool:
+    """Whether all threads of a process are stopped, which they are some time after the signal."""
+    states = [stat.read_text().rpartition(")")[2].split()[0] for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(state == "T" for state in states)
+
+
 class Cluster:
     """So many nodes, which grant when this has been made. `options` are those of
     `mutua node`, `tail` the last lines of each configuration."""
@@ -65,6 +74,11 @@ class Cluster:
         for index in range(count):
             self.run(index)
         wait_for("the nodes to grant", lambda: all(map(self._grants, range(count))))
+
+    def start(self, index: int) -> None:
+        """Runs a node that was killed, and waits until it grants."""
+        self.run(index)
+        wait_for("the node to grant", lambda: self._grants(index))
 
     def address(self, index: int) -> str:
         """The address for the other members."""
@@ -101,6 +115,7 @@ class Cluster:
         assert process is not None
         process.send_signal(signal.SIGSTOP)
         try:
+            wait_for("the node to stop", lambda: _is_stopped(process.pid))
             yield
         finally:
             process.send_signal(signal.SIGCONT)
@@ -116,3 +131,19 @@ class Cluster:
         for index in range(len(self.processes)):
             self.kill(index)
         self._directory.cleanup()
+
+
+class AtOneNode(unittest.TestCase):
+    """Tests that share a node in no cluster; each uses names of its own."""
+
+    cluster: Cluster
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.cluster = Cluster(1)
+        cls.addClassCleanup(cls.cluster.close)
+
+    def client(self, **options: object) -> mutua.Client:
+        """A connected client, which is closed at the end of the test."""
+        client = mutua.Client(self.cluster.endpoint(0), **options)  # type: ignore[arg-type]
+        return self.enterContext(client)

@@ -11,25 +11,10 @@ import unittest
 from unittest import mock
 
 import mutua
-from nodes import MUTUA, Cluster, wait_for
+from nodes import MUTUA, AtOneNode, Cluster, wait_for
 
 
-class OneNode(unittest.TestCase):
-    cluster: Cluster
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.cluster = Cluster(1)
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
-
-    def client(self, **options: object) -> mutua.Client:
-        client = mutua.Client(self.cluster.endpoint(0), **options)  # type: ignore[arg-type]
-        self.addCleanup(client.close)
-        return client
-
+class OneNode(AtOneNode):
     def test_a_guard_excludes_other_clients_until_its_block_ends(self) -> None:
         client, name = self.client(owner="ann"), self.id()
         with client.lock(name) as guard:
@@ -125,7 +110,7 @@ class OneNode(unittest.TestCase):
         with self.assertRaisesRegex(mutua.UnreachableError, "No such file"):
             mutua.Client("unix:/nonexistent/socket", unreachable_after=30)
         with self.assertRaisesRegex(mutua.ConfigError, "requires a node of cluster shop"):
-            mutua.Client(self.cluster.endpoint(0), cluster="shop")
+            self.client(cluster="shop")
         with self.assertRaises(mutua.ConfigError):
             self.client().lock("x" * 5000).acquire()
         with self.assertRaisesRegex(mutua.ConfigError, "empty"):
