@@ -10,15 +10,17 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
+import grpc
 import mutua
 from mutua import _client, _endpoint
-from nodes import MUTUA, Cluster, free_port
+from nodes import MUTUA, Cluster, free_port, wait_for
 
 NO_NODE = {"MUTUA_SOCKET": "", "MUTUA_CONFIG": "", "MUTUA_CLUSTER": ""}
 CONFIGURATION = Path(__file__).parents[3] / "crates/node/src/config/file.rs"
@@ -55,7 +57,8 @@ class RequiredCluster(Finding):
 
     def assert_refused(self, says: str) -> None:
         self.assertEqual(self.cli(), 78)
-        for use in (mutua.lock("x", timeout=5).acquire, mutua.Client, mutua.default_client):
+        client = mutua.Client()
+        for use in (mutua.lock("x", timeout=5).acquire, client.__enter__, mutua.default_client):
             with self.assertRaisesRegex(mutua.ConfigError, says):
                 use()
         with self.assertRaisesRegex(mutua.ConfigError, says):
@@ -76,8 +79,9 @@ class RequiredCluster(Finding):
     def test_a_node_that_lists_no_other_member_is_refused(self) -> None:
         with found(MUTUA_CONFIG=str(self.alone.config(0)), MUTUA_CLUSTER="test"):
             self.assert_refused("node a, which is in no cluster")
+        client = mutua.Client(self.alone.endpoint(0), cluster="test")
         with self.assertRaisesRegex(mutua.ConfigError, "in no cluster"):
-            mutua.Client(self.alone.endpoint(0), cluster="test")
+            client.lock("x").acquire()
 
     def test_the_node_of_a_user_is_refused(self) -> None:
         with found(MUTUA_CLUSTER="test"):
@@ -96,13 +100,11 @@ class RequiredCluster(Finding):
     def test_two_clusters_cannot_both_be_required(self) -> None:
         with found(MUTUA_CONFIG=str(self.members.config(0)), MUTUA_CLUSTER="other"):
             with self.assertRaisesRegex(mutua.ConfigError, "MUTUA_CLUSTER requires .*other"):
-                mutua.Client(cluster="test")
+                mutua.Client(cluster="test").lock("x").acquire()
 
 
-def seconds(call: Callable[[], object]) -> float:
-    began = time.monotonic()
-    call()
-    return time.monotonic() - began
+#: Seconds that no test waits for, on the busiest machine.
+NEVER = 600
 
 
 class Timeouts(Finding):
@@ -110,53 +112,114 @@ class Timeouts(Finding):
         super().setUp()
         self.cluster = Cluster(1)
         self.addCleanup(self.cluster.close)
-        self.socket = self.cluster.endpoint(0).removeprefix("unix:")
-        # So long that what takes a second is told from it on a busy machine.
-        patched = mock.patch.object(_endpoint, "CONNECT_LIMIT", 600)
-        patched.start()
-        self.addCleanup(patched.stop)
+        self.endpoint = self.cluster.endpoint(0)
+        self.socket = self.endpoint.removeprefix("unix:")
+        self.enterContext(mock.patch.object(_endpoint, "CONNECT_LIMIT", NEVER))
+        # The limits of the attempts to connect at each endpoint: clients of other tests may try too.
+        self.limits: dict[str, list[float]] = defaultdict(list)
+        connect = _endpoint.connect
 
-    def assert_ends(self, call: Callable[[], object], within: float = 60) -> None:
-        def fails() -> None:
-            with self.assertRaises(mutua.UnreachableError):
-                call()
+        def counted(endpoint: str, limit: float, wanted: _endpoint.Required | None) -> grpc.Channel:
+            self.limits[endpoint].append(limit)
+            return connect(endpoint, limit, wanted)
 
-        self.assertLess(seconds(fails), within)
+        self.enterContext(mock.patch.object(_endpoint, "connect", counted))
+
+    def assert_unreachable(self, call: Callable[[], object], says: str = "") -> None:
+        with self.assertRaisesRegex(mutua.UnreachableError, says):
+            call()
 
     def test_a_refused_connection_is_reported_at_once(self) -> None:
-        endpoint = f"127.0.0.1:{free_port()}"
-        self.assert_ends(lambda: mutua.Client([endpoint], unreachable_after=600))
+        endpoint = f"http://127.0.0.1:{free_port()}"
+        client = mutua.Client([endpoint], unreachable_after=NEVER)
+        self.assert_unreachable(client.lock("x").acquire, "Connection refused")
+        self.assertEqual(len(self.limits[endpoint]), 1, "it is not tried again")
 
     def test_a_timeout_includes_finding_a_node_that_does_not_answer(self) -> None:
         with found(MUTUA_SOCKET=self.socket), self.cluster.stopped(0):
             for timeout in (0, 1):
                 lock = mutua.lock("x", timeout=timeout)
-                # Before the client gives up by itself after 10 s.
-                self.assert_ends(lock.acquire, within=9)
-                self.assert_ends(lambda: asyncio.run(lock.acquire_async()), within=9)
-            endpoint = self.cluster.endpoint(0)
-            self.assert_ends(lambda: mutua.Client(endpoint, timeout=1, unreachable_after=600))
+                # Less than the 10 s after which a client gives up by itself.
+                self.assert_unreachable(lock.acquire, "does not answer")
+                self.assert_unreachable(lambda: asyncio.run(lock.acquire_async()), "does not answer")
+            client = mutua.Client(self.endpoint, timeout=1, unreachable_after=NEVER)
+            self.assert_unreachable(client.__enter__, "does not answer")
+        self.assertLessEqual(max(self.limits[self.endpoint]), 1)
+
+    def test_a_client_connects_when_it_is_first_used_and_again_if_that_fails(self) -> None:
+        self.cluster.kill(0)
+        client = mutua.Client(self.endpoint)
+        self.addCleanup(client.close)
+        lock, election = client.lock("x"), client.election("e")
+        self.assertEqual(self.limits[self.endpoint], [])
+        uses: tuple[Callable[[], object], ...] = (
+            lock.acquire,
+            lambda: asyncio.run(lock.acquire_async()),
+            lambda: election.campaign("a"),
+            lambda: asyncio.run(election.campaign_async("a")),
+            election.leader,
+            client.__enter__,
+        )
+        for use in uses:
+            self.assert_unreachable(use)
+        self.assertEqual(len(self.limits[self.endpoint]), len(uses))
+        self.cluster.start(0)
+        with lock:
+            pass
+        with client, election.campaign("a", timeout=30):
+            pass
+        self.assertEqual(len(self.limits[self.endpoint]), len(uses) + 1, "it connects once")
+
+    def test_a_client_that_is_closed_before_its_first_use_does_not_connect(self) -> None:
+        client = mutua.Client(self.endpoint)
+        client.close()
+        for use in (client.lock("x").acquire, client.election("e").leader, client.__enter__):
+            with self.assertRaises(mutua.ClosedError):
+                use()
+        self.assertEqual(self.limits[self.endpoint], [])
+
+    def test_a_thread_with_little_time_does_not_end_the_search_of_another_one(self) -> None:
+        client = mutua.Client(self.endpoint, unreachable_after=NEVER)
+        self.addCleanup(client.close)
+        lock = client.lock("x")
+        with ThreadPoolExecutor() as threads:
+            with self.cluster.stopped(0):
+                short = threads.submit(lock.acquire, timeout=0)
+                wait_for("the first attempt", lambda: bool(self.limits[self.endpoint]))
+                long = threads.submit(lock.acquire)
+                self.assert_unreachable(short.result)
+            long.result().release()
 
     def test_a_timeout_includes_waiting_for_another_thread_that_finds_the_node(self) -> None:
-        with found(MUTUA_SOCKET=self.socket), _client._default_mutex:
-            self.assert_ends(mutua.lock("x", timeout=0).acquire)
+        # Another thread never finds it.
+        busy = mock.Mock()
+        busy.acquire.return_value = False
+        with found(MUTUA_SOCKET=self.socket), mock.patch.object(_client, "_default_mutex", busy):
+            for timeout in (0, 5):
+                self.assert_unreachable(mutua.lock("x", timeout=timeout).acquire)
+        self.assertEqual(busy.acquire.mock_calls, [mock.call(timeout=1), mock.call(timeout=5)])
 
     def test_a_request_that_does_not_wait_ends_when_its_node_is_silent(self) -> None:
-        with mutua.Client(self.cluster.endpoint(0), ttl=60) as client:
+        with mutua.Client(self.endpoint, ttl=NEVER) as client, client.lock("y") as guard:
             with self.cluster.stopped(0):
-                self.assert_ends(client.lock("x", timeout=0).acquire)
+                self.assert_unreachable(client.lock("x", timeout=0).acquire)
+                # Nothing but the request has ended: the lease lasts for minutes.
+                self.assertFalse(guard.lost)
             # The node may have granted it; then it is released.
-            with client.lock("x", timeout=30), mutua.Client(self.cluster.endpoint(0)) as other:
+            with client.lock("x", timeout=30), mutua.Client(self.endpoint) as other:
                 with self.assertRaises(mutua.NotAcquiredError):
                     other.lock("x").acquire(timeout=0)
-            with mutua.Client(self.cluster.endpoint(0)) as other:
+            with mutua.Client(self.endpoint) as other:
                 other.lock("x").acquire(timeout=30).release()
 
     def test_a_request_that_does_not_wait_ends_when_its_node_is_lost(self) -> None:
-        with mutua.Client(self.cluster.endpoint(0), unreachable_after=600) as client:
-            client.lock("x").acquire().release()
+        with mutua.Client(self.endpoint, ttl=NEVER, unreachable_after=NEVER) as client:
+            guard = client.lock("y").acquire()
             self.cluster.kill(0)
-            self.assert_ends(client.lock("x", timeout=0).acquire)
+            self.assert_unreachable(client.lock("x", timeout=0).acquire)
+            self.assertFalse(guard.lost, "the lease lasts for minutes")
+            # There the client closes its session, which it would go on trying to do.
+            self.cluster.start(0)
 
 
 class Messages(Finding):
@@ -166,8 +229,8 @@ class Messages(Finding):
             file.write_text('clustr = "shop"\nnode = "a"\n')
             with found(MUTUA_CONFIG=str(file)):
                 says = f"{re.escape(str(file))}.* unknown key `clustr`.*`cluster`"
-                with self.assertRaisesRegex(mutua.ConfigError, says):
-                    mutua.Client()
+                with self.assertRaisesRegex(mutua.ConfigError, says), mutua.Client():
+                    pass
 
     def test_a_node_that_serves_is_used_whatever_its_file_says(self) -> None:
         # A node of a later version may know the key.
@@ -194,8 +257,8 @@ class Messages(Finding):
             pass
 
     def refused(self, endpoint: str) -> str:
-        with self.assertRaises(mutua.UnreachableError) as refused:
-            mutua.Client(endpoint)
+        with self.assertRaises(mutua.UnreachableError) as refused, mutua.Client(endpoint):
+            pass
         self.assertIn(endpoint.removeprefix("https://"), str(refused.exception))
         return str(refused.exception)
 

@@ -107,8 +107,9 @@ class OneNode(AtOneNode):
         for endpoint in ("", "host", "host:0", "tcp://host:1", "unix:"):
             with self.assertRaises(mutua.ConfigError, msg=endpoint):
                 mutua.Client(endpoint)
+        nowhere = mutua.Client("unix:/nonexistent/socket", unreachable_after=30)
         with self.assertRaisesRegex(mutua.UnreachableError, "No such file"):
-            mutua.Client("unix:/nonexistent/socket", unreachable_after=30)
+            nowhere.lock("x").acquire()
         with self.assertRaisesRegex(mutua.ConfigError, "requires a node of cluster shop"):
             self.client(cluster="shop")
         with self.assertRaises(mutua.ConfigError):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 from . import _endpoint
 from ._arguments import checked_timeout, encoded, seconds, text
 from ._driver import Driver, now
-from ._errors import ConfigError, Error, LockLostError, UnreachableError
+from ._errors import ClosedError, ConfigError, Error, LockLostError, UnreachableError
 from ._proto import locks_pb2 as pb
 from ._session import ANSWER, Request, Session
 
@@ -35,7 +35,7 @@ class Client:
     and MUTUA_KEY name, `https://HOST:PORT`. Without them the node of this host is used, as `mutua lock` does, and must
     be of the cluster that MUTUA_CLUSTER names. Members of the cluster that are not listed are learned from the node.
 
-    Making a client connects it, within `timeout` seconds.
+    A client connects when it is first used, or at the beginning of a `with` block, within `timeout` seconds.
 
     Threads and asyncio tasks may share a client; they exclude each other as two clients do. A process that forks needs
     a client of its own.
@@ -51,34 +51,68 @@ class Client:
         unreachable_after: float = 10.0,
         timeout: float | None = None,
     ) -> None:
-        ttl = seconds(ttl, "ttl", least=1)
-        unreachable_after = seconds(unreachable_after, "unreachable_after", least=0.001)
-        timeout = checked_timeout(timeout)
-        limit = unreachable_after
-        if timeout is not None:
-            limit = min(limit, max(timeout, ANSWER))
-        required = _endpoint.required(cluster, endpoints is None)
-        client = _description(_user() if owner is None else text(owner, "owner"))
-        fault = None
+        self._endpoints = None if endpoints is None else _endpoint.check_all(endpoints)
+        self._ttl = seconds(ttl, "ttl", least=1)
+        self._owner = None if owner is None else text(owner, "owner")
+        self._cluster = None if cluster is None else text(cluster, "cluster")
+        self._patience = seconds(unreachable_after, "unreachable_after", least=0.001)
+        self._limit = _connect_limit(self._patience, checked_timeout(timeout))
+        self._mutex = threading.Lock()
+        self._closed = False
+        self._driver: Driver | None = None
+        # What is wrong with the configuration that named the driver's endpoint.
+        self._fault: str | None = None
+
+    def _connect(self, timeout: float | None = None) -> Driver:
+        """The driver, when its first session is open. If there is none in time, the next call tries again."""
+        until = now() + _connect_limit(self._limit, timeout)
+        while True:
+            with self._mutex:
+                if self._closed:
+                    raise ClosedError("the client is closed")
+                is_new = self._driver is None or self._driver.has_ended()
+                if is_new:
+                    self._driver = self._make_driver(until - now())
+                driver, fault = self._driver, self._fault
+            assert driver is not None
+            try:
+                driver.wait_until_open(max(0.0, until - now()))
+                return driver
+            except UnreachableError as error:
+                if not is_new and now() < until:
+                    # It was made by another thread, which had less time.
+                    continue
+                if self._closed:
+                    raise ClosedError("the client is closed") from None
+                if fault is None:
+                    raise
+                raise ConfigError(f"{error}: {fault}") from error
+
+    def _make_driver(self, limit: float) -> Driver:
+        required = _endpoint.required(self._cluster, self._endpoints is None)
+        endpoints, self._fault = self._endpoints, None
         if endpoints is None:
             found = _endpoint.default(required)
-            endpoints, fault = found.endpoint, found.fault
-        checked = _endpoint.check_all(endpoints)
+            endpoints, self._fault = _endpoint.check_all(found.endpoint), found.fault
         make = partial(
             Session,
-            ttl=ttl,
-            client=client,
-            patience=unreachable_after,
+            ttl=self._ttl,
+            client=_description(_user() if self._owner is None else self._owner),
+            patience=self._patience,
             cluster=None if required is None else required.cluster,
         )
-        self._driver = Driver(checked, make, required, limit)
-        self._driver.session.has_peers = len(checked) > 1
-        try:
-            self._driver.wait_until_open()
-        except UnreachableError as error:
-            if fault is None:
-                raise
-            raise ConfigError(f"{error}: {fault}") from error
+        driver = Driver(list(endpoints), make, required, limit)
+        driver.session.has_peers = len(endpoints) > 1
+        return driver
+
+    def _find(self, timeout: float | None) -> tuple[Driver, float | None]:
+        """The driver, and what is left of the timeout when it is connected."""
+        began = now()
+        driver = self._connect(timeout)
+        return driver, None if timeout is None else max(0.0, timeout - (now() - began))
+
+    def _has_ended(self) -> bool:
+        return self._closed or (self._driver is not None and self._driver.has_ended())
 
     def lock(self, name: str | bytes, timeout: float | None = None) -> Lock:
         """The lock of this name. Nothing is sent. It is waited for at most `timeout` seconds; 0 does not wait."""
@@ -92,13 +126,22 @@ class Client:
 
     def close(self) -> None:
         """Closes the session: its locks are released."""
-        self._driver.close()
+        with self._mutex:
+            self._closed = True
+            if self._driver is not None:
+                self._driver.close()
 
     def __enter__(self) -> Client:
+        self._connect()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _connect_limit(limit: float, timeout: float | None) -> float:
+    """How long connecting may take; a node has a moment to answer a caller that does not wait."""
+    return limit if timeout is None else min(limit, max(timeout, ANSWER))
 
 
 def _description(owner: str) -> pb.Client:
@@ -165,9 +208,9 @@ class Lock:
     def _find(self, timeout: float | None) -> tuple[Driver, float | None]:
         """The driver, and what is left of the timeout when it has been found."""
         if isinstance(self._client, Client):
-            return self._client._driver, timeout
+            return self._client._find(timeout)
         began = now()
-        driver = self._client(timeout)._driver
+        driver = self._client(timeout)._connect(timeout)
         return driver, None if timeout is None else max(0.0, timeout - (now() - began))
 
     def __enter__(self) -> Guard:
@@ -331,8 +374,13 @@ def default_client(timeout: float | None = None) -> Client:
     try:
         # A forked process has no threads of its parent, so it needs a session of its own.
         client = _default.get(os.getpid())
-        if client is None or client._driver._ended:
+        if client is None or client._has_ended():
             client = Client(timeout=timeout)
+            try:
+                client._connect()
+            except BaseException:
+                client.close()
+                raise
             _default.clear()
             _default[os.getpid()] = client
         return client

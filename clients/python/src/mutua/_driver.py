@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 
 import grpc
 
@@ -35,11 +36,12 @@ class Driver:
         required: _endpoint.Required | None,
         limit: float,
     ) -> None:
+        """`limit` is how long the first session may take."""
         self.mutex = threading.RLock()
         self._changed = threading.Condition(self.mutex)
         self._endpoints = endpoints
         self.required = required
-        self._limit = limit
+        self._until = now() + limit
         # Each endpoint gets its share, so that the last one is tried too.
         self._connect_limit = min(_endpoint.CONNECT_LIMIT, limit / len(endpoints))
         self._preferred: list[str] = []
@@ -48,20 +50,24 @@ class Driver:
         self._stream: grpc.Call | None = None
         self._ended = False
         self.session = make(send_now=self._send, now=now())
-        self._opened = threading.Event()
+        # The first session: open, or why there is none.
+        self._first: Future[None] = Future()
         self._failure: Error | None = None
         for target in (self._serve, self._keep_time):
             threading.Thread(target=target, name="mutua", daemon=True).start()
 
-    def wait_until_open(self) -> None:
+    def wait_until_open(self, limit: float) -> None:
         """Waits for the first session; raises why there is none."""
-        if not self._opened.wait(self._limit):
-            self.close()
+        try:
+            self._first.result(limit)
+        except TimeoutError:
             tried = ", ".join(self._endpoints)
-            raise self._failure or UnreachableError(f"{tried} does not answer")
-        if self._failure is not None:
-            self.close()
-            raise self._failure
+            raise self._failure or UnreachableError(f"{tried} does not answer") from None
+
+    def has_ended(self) -> bool:
+        """Whether it serves no requests any more: it is closed, or has found no node for its first session."""
+        failed = self._first.done() and self._first.exception() is not None
+        return failed or self._ended or self.session.closing
 
     def changed(self) -> None:
         """To be called under the mutex after each change of the session."""
@@ -109,10 +115,9 @@ class Driver:
                     self.changed()
                     if self.session.is_closed(now()):
                         return
-                    if not self._opened.is_set() and self._next >= len(self._endpoints):
-                        # The first session: every endpoint was tried once.
-                        self._failure = self._failure or UnreachableError(why)
-                        self._opened.set()
+                    tried_all = self._next >= len(self._endpoints)
+                    if not self._first.done() and (tried_all or now() > self._until):
+                        self._first.set_exception(self._failure or UnreachableError(why))
                         return
                     while self._is_idle():
                         self._changed.wait()
@@ -120,13 +125,15 @@ class Driver:
         finally:
             with self.mutex:
                 self._ended = True
+                if not self._first.done():
+                    self._first.set_exception(UnreachableError("the search for a node was given up"))
                 self.session.end(now())
                 self.changed()
 
     def _is_idle(self) -> bool:
         """Whether there is nothing to connect for."""
         needed = self.session.is_busy() or self.session.closing
-        return self._opened.is_set() and not needed
+        return self._first.done() and not needed
 
     def _choose(self) -> str:
         with self.mutex:
@@ -170,9 +177,13 @@ class Driver:
                     if why:
                         return why
                     if reply.HasField("opened"):
+                        if not self._first.done():
+                            if now() > self._until:
+                                # Nobody may be there to close it.
+                                return "the node answered too late"
+                            self._first.set_result(None)
                         self._failure = None
                         self._connect_limit = _endpoint.CONNECT_LIMIT
-                        self._opened.set()
             return "the node closed the connection"
         finally:
             outgoing.put(None)

@@ -7,11 +7,12 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 
 import grpc
 
 from . import _endpoint
-from ._arguments import encoded
+from ._arguments import checked_timeout, encoded
 from ._client import Client, Guard, _name
 from ._driver import Driver
 from ._errors import ConfigError, DeniedError, Error, Holder, LockLostError, UnreachableError
@@ -86,14 +87,16 @@ class Election:
 
         Raises NotAcquiredError if it was not elected in time.
         """
-        return self._candidate(value, timeout)._wait()
+        sent, timeout = encoded(value, "value"), checked_timeout(timeout)
+        driver, left = self._client._find(timeout)
+        return Leadership(driver, self.name, left, sent)._wait()
 
     async def campaign_async(self, value: str | bytes, timeout: float | None = None) -> Leadership:
         """As `campaign`, for asyncio. Cancelling the task withdraws the candidate."""
-        return await self._candidate(value, timeout)._wait_async()
-
-    def _candidate(self, value: str | bytes, timeout: float | None) -> Leadership:
-        return Leadership(self._client._driver, self.name, timeout, encoded(value, "value"))
+        sent = encoded(value, "value")
+        find = partial(self._client._find, checked_timeout(timeout))
+        driver, left = await asyncio.get_running_loop().run_in_executor(None, find)
+        return await Leadership(driver, self.name, left, sent)._wait_async()
 
     def leader(self) -> Leader | None:
         """The leader, if there is one."""
@@ -106,7 +109,7 @@ class Election:
         If its node is lost, another member is asked. Raises UnreachableError if none answers for as long as
         `unreachable_after` allows. Closing the iterator ends the observation.
         """
-        observer = _Observer(self._client._driver, self.name)
+        observer = _Observer(self._client._connect(), self.name)
         try:
             while True:
                 yield observer.next()
@@ -115,7 +118,9 @@ class Election:
 
     async def observe_async(self) -> AsyncIterator[Leader | None]:
         """As `observe`, for asyncio."""
-        observer, loop = _Observer(self._client._driver, self.name), asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        driver = await loop.run_in_executor(None, self._client._connect)
+        observer = _Observer(driver, self.name)
         try:
             while True:
                 yield await loop.run_in_executor(None, observer.next)
