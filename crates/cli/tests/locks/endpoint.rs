@@ -248,7 +248,7 @@ fn an_invalid_endpoint_address_or_name_is_bad_usage_in_every_command() {
 #[test]
 fn what_cannot_be_meant_is_refused_before_anything_is_done() {
     let scene = Scene::new();
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 14] = [
         (&["--ttl", "9000000001", "x", "--", "true"], "at most its longest_lease"),
         (&["--ttl", "0", "x", "--", "true"], "at least 1s"),
         (&["-w", "-5", "x", "--", "true"], "invalid duration `-5`"),
@@ -260,12 +260,17 @@ fn what_cannot_be_meant_is_refused_before_anything_is_done() {
         (&["--endpoint", "unix:", "x", "--", "true"], "invalid endpoint"),
         (&["--", "-x"], "NAME"),
         (&["--name=", "--", "true"], "is empty"),
+        (&["x", "--", ""], "COMMAND is empty"),
+        (&["x", "", "--all"], "COMMAND is empty"),
+        (&["-E", "-1", "x", "--", "true"], "invalid exit code `-1`: use 0 to 255"),
     ];
     for (arguments, why) in cases {
         let (code, text) = finish(&mut scene.command(&[&["lock"], arguments].concat()));
         assert_eq!(code, Some(64), "{arguments:?}: {text}");
         assert!(text.contains(why), "{arguments:?}: {text}");
     }
+    let (code, text) = finish(&mut scene.command(&["elect", "e", "value", "--", ""]));
+    assert!(code == Some(64) && text.contains("COMMAND is empty"), "{text}");
     let (code, text) = finish(&mut scene.command(&["ls", "--endpoint", "https://h:1"]));
     assert_eq!(code, Some(64), "{text}");
     assert_eq!(scene.node_pid(), 0);

@@ -111,7 +111,7 @@ pub(crate) struct HoldOptions {
     wait: Option<Duration>,
     /// Exit code if the lock is not acquired, or the candidate not elected.
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::CONFLICT)]
-    #[arg(value_parser = exit_code)]
+    #[arg(value_parser = exit_code, allow_negative_numbers = true)]
     conflict_exit_code: u8,
     /// Lease: the lock, or the leadership, expires this long after the last renewal; 1s or more,
     /// and at most longest_lease of the node, 10m unless configured. In a cluster a lease of less
@@ -210,6 +210,11 @@ impl Plan {
     }
 
     fn of(options: &HoldOptions, name: String, command: Vec<OsString>) -> Result<Self> {
+        if command.first().is_some_and(|program| program.is_empty()) {
+            return Err(usage(
+                "COMMAND is empty, as when a variable of a script is not set: give a program",
+            ));
+        }
         let ttl = options.ttl;
         if !(MIN_TTL..=MAX_TTL).contains(&ttl) {
             return Err(usage(format!(
