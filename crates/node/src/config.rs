@@ -57,6 +57,10 @@ pub use access::{AccessRule, Action, ClientPattern};
 pub use keys::{CONFIG_KEYS, ConfigKey, KeyDefault};
 pub use rules::{parse_rules, rules_text};
 
+/// The name of a node that runs alone without a configuration, where that of a cluster is needed
+/// too.
+pub(crate) const ALONE: &str = "alone";
+
 /// The default length of a view lease.
 pub const VIEW_LEASE: Duration = Duration::from_millis(1500);
 
@@ -294,7 +298,7 @@ enum Part {
 impl Config {
     /// One node alone: no network, and defaults for everything else.
     pub fn alone(data: impl Into<PathBuf>) -> Self {
-        let name = "alone".to_owned();
+        let name = ALONE.to_owned();
         Self {
             cluster: name.clone(),
             node: name.clone(),

@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use mutua_protocol::{Figures, LinkStatus, Member, Status, views::Directory};
 use serde::{Serialize, Serializer};
 
-use crate::driver::Driver;
+use crate::{config::ALONE, driver::Driver};
 
 /// The status of a node, with its members' names.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeStatus {
-    /// The cluster's name.
-    pub cluster: String,
+    /// The cluster's name; `None` for a node of [`Config::alone`](crate::Config::alone), which has
+    /// none.
+    pub cluster: Option<String>,
     /// This node's name.
     pub node: String,
     /// The process that runs it.
@@ -194,7 +195,7 @@ impl Driver {
         let consensus = self.consensus.get();
         let missing = if view.is_some() { awaited_member(&members) } else { None };
         NodeStatus {
-            cluster,
+            cluster: (node != ALONE || cluster != ALONE).then_some(cluster),
             node,
             pid: std::process::id(),
             epoch,

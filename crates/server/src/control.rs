@@ -177,7 +177,7 @@ fn refused(error: &MembershipError) -> Status {
 
 fn message(status: NodeStatus) -> v1::StatusResponse {
     v1::StatusResponse {
-        cluster: status.cluster,
+        cluster: status.cluster.unwrap_or_default(),
         node: status.node,
         pid: status.pid,
         epoch: status.epoch,

@@ -118,7 +118,7 @@ pub(crate) fn registry(service: &Arc<Service>, names: bool) -> Registry {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let labels = [
         ("version".to_owned(), version),
-        ("cluster".to_owned(), service.node.status().cluster),
+        ("cluster".to_owned(), service.node.status().cluster.unwrap_or_default()),
         ("node".to_owned(), service.name.clone()),
     ];
     registry.register("build", "Version and names", Info::new(labels.to_vec()));

@@ -75,8 +75,8 @@ fn required(status: NodeStatus, endpoint: &str) -> Result<NodeStatus> {
     let Some(name) = required_cluster()? else { return Ok(status) };
     let found = match &status.members[..] {
         [only] if only.id == 0 => "a single node, in no cluster".to_owned(),
-        _ if status.cluster == name => return Ok(status),
-        _ => node_of(&status.node, &status.cluster),
+        _ if status.cluster.as_deref() == Some(&*name) => return Ok(status),
+        _ => node_of(&status.node, status.cluster.as_deref()),
     };
     let text =
         format!("MUTUA_CLUSTER requires a node of cluster {name}, but {endpoint} is {found}");
@@ -179,7 +179,7 @@ fn of_message(status: v1::StatusResponse) -> NodeStatus {
         }),
     };
     NodeStatus {
-        cluster: status.cluster,
+        cluster: Some(status.cluster).filter(|name| !name.is_empty()),
         node: status.node,
         pid: status.pid,
         epoch: status.epoch,
@@ -312,17 +312,17 @@ fn reach_text(status: &NodeStatus) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The node and its cluster. A node that a command started for its user has no names of its own.
-pub(crate) fn node_of(node: &str, cluster: &str) -> String {
-    match (node, cluster) {
-        ("alone", "alone") => "this user's node".to_owned(),
-        (node, cluster) => format!("node {node} of cluster {cluster}"),
+/// The node and its cluster, which a node that a command started for its user has not.
+pub(crate) fn node_of(node: &str, cluster: Option<&str>) -> String {
+    match cluster {
+        None => "this user's node".to_owned(),
+        Some(cluster) => format!("node {node} of cluster {cluster}"),
     }
 }
 
 /// The status for people.
 pub(crate) fn text(status: &NodeStatus) -> String {
-    let mut text = node_of(&status.node, &status.cluster);
+    let mut text = node_of(&status.node, status.cluster.as_deref());
     let _ = writeln!(text, ", pid {}", status.pid);
     let view = view_text(status);
     let _ = match (status.epoch, &status.suspended) {

@@ -382,6 +382,20 @@ fn the_page_of_the_manual_says_how_a_lock_is_taken() {
 }
 
 #[test]
+fn the_status_of_this_users_node_names_no_cluster() {
+    let scene = Scene::new();
+    let mut holder = scene.holder("x");
+    let status = |options: &[&str]| {
+        let output = scene.command(&[&["status"], options].concat()).output().expect("run");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let json: serde_json::Value = serde_json::from_str(&status(&["--json"])).expect("JSON");
+    assert_eq!(json["cluster"], serde_json::Value::Null);
+    assert!(status(&[]).starts_with("this user's node, pid "), "{}", status(&[]));
+    holder.release();
+}
+
+#[test]
 fn a_configured_node_leaves_alone_what_is_no_socket() {
     let scene = Scene::new();
     let (config, socket) = (scene.path().join("one.toml"), scene.path().join("data.txt"));

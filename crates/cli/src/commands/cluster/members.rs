@@ -345,7 +345,10 @@ async fn members(node: &Which, json: bool) -> Result<ExitCode> {
 
 /// The members as a table.
 fn text(status: &NodeStatus) -> String {
-    let mut text = format!("cluster {}", status.cluster);
+    let mut text = match &status.cluster {
+        Some(cluster) => format!("cluster {cluster}"),
+        None => "this user's node".to_owned(),
+    };
     if status.members.iter().all(|member| member.id == 0) {
         text += match status.members.len() {
             1 => ", a single node",

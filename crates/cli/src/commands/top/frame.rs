@@ -164,14 +164,11 @@ impl View {
                 format!("; here {grants:.1} grants/s, {messages:.1} messages/s, {per:.2} per grant")
             }
         };
+        let cluster = Some(&*status.cluster).filter(|name| !name.is_empty());
         let held = self.sample.locks.iter().filter(|lock| lock.holder.is_some()).count();
         let queued: usize = self.sample.locks.iter().map(waiting).sum();
         vec![
-            Line::raw(format!(
-                "{}, pid {}",
-                plain(&node_of(&status.node, &status.cluster)),
-                status.pid
-            )),
+            Line::raw(format!("{}, pid {}", plain(&node_of(&status.node, cluster)), status.pid)),
             Line::styled(plain(&state), style),
             Line::raw(format!("held {held}, waiting {queued}{rates}")),
         ]
