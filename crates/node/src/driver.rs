@@ -329,12 +329,20 @@ impl Driver {
         }
     }
 
-    /// Stops the node: no lock is granted any more, and all guards are lost.
+    /// Stops the node, and logs why.
     pub(crate) fn stop(self: &Arc<Self>, why: &str) {
-        let mut core = self.lock();
-        if core.stopped.is_none() {
-            core.stopped = Some(why.to_owned());
+        if self.end(why) {
             tracing::info!("the node stops: {why}");
+        }
+    }
+
+    /// Stops the node: no lock is granted any more, and all guards are lost. Returns whether it
+    /// ran.
+    pub(crate) fn end(self: &Arc<Self>, why: &str) -> bool {
+        let mut core = self.lock();
+        let ran = core.stopped.is_none();
+        if ran {
+            core.stopped = Some(why.to_owned());
         }
         let tickets: Vec<_> = core.parked.keys().copied().collect();
         for ticket in tickets {
@@ -357,6 +365,7 @@ impl Driver {
         }
         self.disk.lock().unwrap_or_else(PoisonError::into_inner).take();
         wake.into_iter().for_each(Waker::wake);
+        ran
     }
 
     /// A later process has run as this member: this one stops, and the next start is later still.

@@ -233,7 +233,8 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.driver.stop("its program has ended it");
+        // Not logged: the program knows it, and may have an error to report, which is the reason.
+        self.driver.end("its program has ended it");
     }
 }
 

@@ -5,11 +5,13 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     io::{BufRead, BufReader, Write},
+    net::TcpListener,
     os::unix::{
         ffi::OsStrExt,
         net::{UnixListener, UnixStream},
         process::ExitStatusExt,
     },
+    path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
@@ -395,13 +397,33 @@ fn the_status_of_this_users_node_names_no_cluster() {
     holder.release();
 }
 
-#[test]
-fn a_configured_node_leaves_alone_what_is_no_socket() {
-    let scene = Scene::new();
-    let (config, socket) = (scene.path().join("one.toml"), scene.path().join("data.txt"));
+/// The configuration of a node in no cluster.
+fn alone(scene: &Scene) -> PathBuf {
+    let config = scene.path().join("one.toml");
     let text = "cluster = \"one\"\nnode = \"a\"\ndata = \"one\"\n[[members]]\nname = \"a\"\n\
                 address = \"127.0.0.1:0\"\n";
     fs::write(&config, text).expect("written");
+    config
+}
+
+#[test]
+fn a_port_in_use_is_the_only_news_of_a_node_that_cannot_start() {
+    let scene = Scene::new();
+    let config = alone(&scene);
+    let address = mutua_host::free_addresses(1).expect("a free port")[0];
+    let _taken = TcpListener::bind(address).expect("bound");
+    let address = address.to_string();
+    let words = ["node", "--config", config.to_str().expect("text"), "--listen", &address];
+    let (code, text) = finish(&mut scene.command(&words));
+    assert_eq!(code, Some(75), "{text}");
+    assert!(text.contains(&format!("cannot listen on {address}")), "{text}");
+    assert!(!text.contains("the node stops"), "{text}");
+}
+
+#[test]
+fn a_configured_node_leaves_alone_what_is_no_socket() {
+    let scene = Scene::new();
+    let (config, socket) = (alone(&scene), scene.path().join("data.txt"));
     fs::write(&socket, "not ours").expect("written");
     let words = ["node", "--config", config.to_str().expect("text"), "--socket"];
     let (code, text) = finish(scene.command(&words).arg(&socket));
