@@ -126,8 +126,9 @@ impl Drop for Nodes {
     }
 }
 
-/// Two nodes with certificates; the first one serves clients at the returned port.
-fn start(directory: &Path, tls: &Certificates) -> (Nodes, u16) {
+/// Two nodes with certificates, and the ports at which the first one serves clients and accepts the
+/// other.
+fn start(directory: &Path, tls: &Certificates) -> (Nodes, u16, u16) {
     let free = mutua_host::free_addresses(3).expect("free ports");
     let [one, other, clients] = [0, 1, 2].map(|index: usize| free[index].port());
     let mut nodes = Vec::new();
@@ -149,7 +150,7 @@ fn start(directory: &Path, tls: &Certificates) -> (Nodes, u16) {
         let log = fs::File::create(file.with_extension("log")).expect("a log");
         nodes.push(node.stderr(log).spawn().expect("run"));
     }
-    (Nodes(nodes), clients)
+    (Nodes(nodes), clients, one)
 }
 
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -164,7 +165,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 fn a_client_with_a_certificate_locks_over_tls_and_others_get_nowhere() {
     let directory = tempfile::tempdir().expect("a directory");
     let tls = Certificates::new(&directory.path().join("tls"));
-    let (_nodes, port) = start(directory.path(), &tls);
+    let (_nodes, port, peers) = start(directory.path(), &tls);
     tls.done(&["client", "backup"]);
     let at = format!("https://localhost:{port}");
     wait_for("the nodes to grant", || {
@@ -187,6 +188,10 @@ fn a_client_with_a_certificate_locks_over_tls_and_others_get_nowhere() {
     let plain = format!("http://localhost:{port}");
     let (code, text) = finish(&mut mutua(&["status", "--endpoint", &plain]));
     assert_eq!(code, 69, "{text}");
+    let nodes_own = format!("https://localhost:{peers}");
+    let mut status = tls.client("backup", &["status", "--endpoint", &nodes_own]);
+    let (code, text) = finish(&mut status);
+    assert!(code == 69 && text.contains("clients use the client port"), "{code} {text}");
     let log = fs::read_to_string(directory.path().join("a.log")).expect("a log");
     assert!(log.contains("not signed by this cluster's CA"), "{log}");
     assert!(log.contains("it does not speak TLS"), "{log}");

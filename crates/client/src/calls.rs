@@ -12,6 +12,7 @@ use tonic::{Code, Status, transport::Channel};
 
 use crate::{
     ConnectError, Kind, Scope, connect, etcd,
+    probe::closes_silently,
     proto::v1::{
         self, control_client::ControlClient, locks_client::LocksClient, session_request::Request,
     },
@@ -34,6 +35,20 @@ pub enum CallError {
     /// The server refused the call, or the connection broke during it.
     #[error("{}", describe(.0))]
     Failed(Box<Status>),
+    /// The server speaks gRPC, and has no service of a node. Nothing was changed.
+    #[error(
+        "{0} speaks gRPC but is not a Mutua node (it may be an etcd): name the socket of a node, \
+         unix:PATH, or the address of its `mutua node --listen`; with an etcd only `mutua lock` \
+         and `mutua elect` work"
+    )]
+    NotANode(String),
+    /// The server closes connections of clients at once. Nothing was changed.
+    #[error(
+        "{0} closes the connection at once, as the nodes' own port does, at which members connect \
+         to each other: clients use the client port, which is the address of `mutua node \
+         --listen`, or the socket of a node, unix:PATH"
+    )]
+    NotForClients(String),
     /// The server did not reply in time. It may still act on the call.
     #[error("no reply within {0:?}")]
     TimedOut(Duration),
@@ -46,6 +61,17 @@ impl From<Status> for CallError {
     fn from(status: Status) -> Self {
         Self::Failed(Box::new(status))
     }
+}
+
+/// The error of the first call on a connection to this endpoint, with a cause that the connection
+/// does not show.
+pub async fn explained(endpoint: &str, error: CallError) -> CallError {
+    let CallError::Failed(status) = &error else { return error };
+    let is_broken = std::error::Error::source(&**status).is_some();
+    if is_broken && closes_silently(endpoint).await {
+        return CallError::NotForClients(endpoint.to_owned());
+    }
+    error
 }
 
 /// What a failed call says to a person: the server's own text, or why the connection broke.
@@ -68,7 +94,8 @@ pub fn describe(status: &Status) -> String {
     }
     format!(
         "the connection broke ({text}): the node has ended, or it serves TLS and the endpoint is \
-         not https://, or it refuses the certificate, which its log says"
+         not https://, or it refuses the certificate, which its log says, or the endpoint is the \
+         nodes' own port and not the client port"
     )
 }
 
@@ -162,9 +189,19 @@ async fn request_status(
 ) -> Result<v1::StatusResponse, CallError> {
     let call = async {
         let mut client = ControlClient::new(connect(endpoint).await?);
-        Ok(client.status(request).await?.into_inner())
+        match client.status(request).await {
+            Ok(status) => Ok(status.into_inner()),
+            Err(status) if is_unknown(&status) => Err(CallError::NotANode(endpoint.to_owned())),
+            Err(status) => Err(explained(endpoint, status.into()).await),
+        }
     };
     timeout(CONTROL_LIMIT, call).await.map_err(|_| CallError::TimedOut(CONTROL_LIMIT))?
+}
+
+/// Whether a server of gRPC does not know the call. One of HTTP that does not speak gRPC is taken
+/// for such a server too, with a message of the library.
+fn is_unknown(status: &Status) -> bool {
+    status.code() == Code::Unimplemented && !status.message().starts_with("grpc-status header")
 }
 
 /// Requests the rules of locks that the node's cluster has decided.

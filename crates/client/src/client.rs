@@ -22,7 +22,7 @@ use state::{Name, Settings, State};
 
 use connection::Connection;
 
-use crate::{CallError, ConnectError, Kind, Scope, normal, proto::v1};
+use crate::{CallError, ConnectError, Kind, Scope, explained, normal, proto::v1};
 
 /// The lease unless [`Options::lease`] is set: as `mutua lock` has it.
 const LEASE: Duration = Duration::from_secs(10);
@@ -206,10 +206,17 @@ impl Options {
 
     async fn try_endpoint(&self, endpoint: &str) -> Result<(Connection, Scope), ConnectError> {
         let connection = connection::open(endpoint).await?;
-        let about = connection.about().await.map_err(|error| match error {
-            CallError::Connect(error) => error,
-            error => ConnectError::Unreachable(format!("{endpoint}: {error}")),
-        })?;
+        let about = match connection.about().await {
+            Ok(about) => about,
+            Err(CallError::Connect(error)) => return Err(error),
+            Err(error) => {
+                let text = match explained(endpoint, error).await {
+                    known @ CallError::NotForClients(_) => known.to_string(),
+                    error => format!("{endpoint}: {error}"),
+                };
+                return Err(ConnectError::Unreachable(text));
+            }
+        };
         let wanted = self.settings.cluster.as_deref();
         if about.kind != Kind::Mutua {
             return Err(ConnectError::Invalid(format!("{endpoint} is not a node of Mutua")));

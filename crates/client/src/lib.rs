@@ -41,6 +41,7 @@ mod client;
 pub mod endpoint;
 mod etcd;
 pub mod frames;
+mod probe;
 pub mod proto;
 mod scope;
 mod secure;
@@ -50,8 +51,8 @@ pub mod testing;
 
 pub use address::{ConnectError, PathTooLong, fits, normal};
 pub use calls::{
-    About, CallError, about, change_member, change_rules, close_session, describe, invite, rules,
-    status, status_of_all, stop,
+    About, CallError, about, change_member, change_rules, close_session, describe, explained,
+    invite, rules, status, status_of_all, stop,
 };
 pub use client::{
     AcquireError, Client, Election, Guard, Holder, Leader, Leadership, Lock, Lost, Observer,

@@ -50,6 +50,7 @@ mod tests {
             ("CertificateExpired", "expired"),
             ("UnknownCA", "CA"),
             ("CertificateRevoked", "revoked"),
+            ("UnsupportedCertificate", "clients use the client port"),
         ] {
             assert!(in_words(name).is_some_and(|text| text.contains(word)), "{name}");
         }

@@ -180,6 +180,11 @@ pub(crate) fn alert_in_words(alert: &str) -> String {
         "CertificateRequired" => {
             "it requires a certificate of this side: name one with MUTUA_CERT and MUTUA_KEY"
         }
+        // Of a client's certificate, at the port where members connect to each other.
+        "UnsupportedCertificate" => {
+            "it accepts certificates of nodes alone, as the nodes' own port does: clients use the \
+             client port, which is the address of `mutua node --listen`"
+        }
         other => return format!("it refuses this side's certificate ({other})"),
     };
     text.to_owned()

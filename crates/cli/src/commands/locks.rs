@@ -130,9 +130,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A client of the selected node, and the scope of that node's locks.
 async fn client(query: &QueryArguments) -> Result<(LocksClient<Channel>, Scope)> {
-    let (channel, About { kind, version, scope, .. }) = query.node.find()?.query(PATIENCE).await?;
+    let target = query.node.find()?;
+    let (channel, About { kind, version, scope, .. }) = target.query(PATIENCE).await?;
     if kind == Kind::Etcd {
-        return Err(failed(Status::unimplemented("")));
+        return Err(exit::unavailable(CallError::NotANode(target.endpoint()).to_string()));
     }
     if let Some(text) = of_another_version(&version) {
         eprintln!("mutua: {text}");
@@ -154,7 +155,7 @@ pub(crate) fn failed(status: Status) -> anyhow::Error {
         tonic::Code::InvalidArgument => usage(status.message()),
         tonic::Code::PermissionDenied => Coded(exit::DENIED, status.message().to_owned()).into(),
         tonic::Code::Unimplemented => {
-            exit::unavailable("the server is not a mutua node and does not support this command")
+            exit::unavailable("the server is not a Mutua node and does not support this command")
         }
         _ => exit::unavailable(mutua_client::describe(&status)),
     }

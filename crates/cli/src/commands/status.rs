@@ -125,6 +125,10 @@ impl Which {
         match error {
             CallError::Connect(ConnectError::Denied(_)) => return Coded(DENIED, text).into(),
             CallError::Connect(ConnectError::Invalid(_)) => return usage(text),
+            // They say what is there, and what to name instead.
+            CallError::NotANode(_) | CallError::NotForClients(_) => {
+                return Coded(UNAVAILABLE, text).into();
+            }
             _ => {}
         }
         let at = if text.starts_with(endpoint) { String::new() } else { format!("{endpoint}: ") };

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use mutua_client::{About, Kind, Scope, about, connect, normal};
+use mutua_client::{About, Kind, Scope, about, connect, explained, normal};
 use tokio::time::{Instant, timeout_at};
 use tonic::transport::Channel;
 
@@ -223,7 +223,14 @@ impl Target {
                 channel
             }
         };
-        let about = timeout_at(deadline, about(channel.clone())).await.map_err(silent)?;
+        let endpoint = self.endpoint();
+        let about = async {
+            match about(channel.clone()).await {
+                Ok(about) => Ok(about),
+                Err(error) => Err(explained(&endpoint, error).await),
+            }
+        };
+        let about = timeout_at(deadline, about).await.map_err(silent)?;
         let about = about.map_err(|error| exit::unavailable(error.to_string()))?;
         self.check(&about)?;
         Ok((channel, about))

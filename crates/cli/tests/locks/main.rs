@@ -18,6 +18,7 @@ mod library;
 mod link;
 mod membership;
 mod nodes;
+mod other_servers;
 mod restart;
 mod rules;
 mod scene;

@@ -119,6 +119,13 @@ impl Cluster {
         self.directory.join(NAMES[index]).join("locks.sock")
     }
 
+    /// The address where a node accepts the others.
+    pub(crate) fn address(&self, index: usize) -> String {
+        let text = fs::read_to_string(self.file(index)).expect("there");
+        let address = text.split("address = \"").nth(index + 1).expect("a member");
+        address.split('"').next().expect("text").to_owned()
+    }
+
     pub(crate) fn endpoint(&self, index: usize) -> String {
         format!("unix:{}", self.socket(index).display())
     }

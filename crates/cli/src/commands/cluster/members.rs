@@ -244,7 +244,10 @@ fn refused(node: &Which, endpoint: &str, error: &CallError) -> anyhow::Error {
         3 => usage(text),
         7 => Coded(DENIED, text).into(),
         9 => Coded(CONFLICT, text).into(),
-        12 => unavailable("the node is of a version without this command"),
+        12 => unavailable(format!(
+            "{endpoint} does not support this command: it is not a Mutua node (perhaps an etcd), \
+             or a node of an older version"
+        )),
         _ => unavailable(text),
     }
 }
