@@ -13,7 +13,6 @@ use std::{
     error::Error,
     fs,
     io::{self, BufRead, BufReader, stdin},
-    net::TcpListener,
     path::Path,
     process::{Command, Stdio},
     time::Duration,
@@ -38,8 +37,8 @@ fn bank() -> Outcome<()> {
     let account = directory.path().join("account");
     fs::write(&account, "1000 0")?;
     println!("the account has 1000");
-    let free = || TcpListener::bind("127.0.0.1:0")?.local_addr().map(|address| address.to_string());
-    let addresses = [free()?, free()?, free()?];
+    let free = mutua_host::free_addresses(3)?;
+    let addresses = [0, 1, 2].map(|index: usize| free[index].to_string());
     let mut machines = Vec::new();
     for name in ["machine-1", "machine-2"] {
         let mut command = Command::new(env::current_exe()?);
