@@ -38,6 +38,7 @@
 //! ```
 
 mod access;
+mod durations;
 mod file;
 mod keys;
 mod overrides;
@@ -182,6 +183,9 @@ pub enum ConfigProblem {
     /// The list of members is empty.
     #[error("a cluster has at least one member")]
     NoMembers,
+    /// A member has no name.
+    #[error("the name of a member is empty")]
+    NoMemberName,
     /// Two members have the same name.
     #[error("two members have the name `{0}`")]
     SameName(String),
@@ -221,8 +225,16 @@ pub enum ConfigProblem {
         variable: String,
         /// Its value.
         value: String,
-        /// The type of the key's value.
+        /// What its value must be, behind an article.
         kind: &'static str,
+    },
+    /// A variable is called as those that override a key, and overrides none.
+    #[error("unknown variable `{variable}`: {}", meant(nearest.as_deref()))]
+    UnknownVariable {
+        /// The variable.
+        variable: String,
+        /// The variable that was meant, if it is known.
+        nearest: Option<String>,
     },
     /// A topology is unknown.
     #[error("{0}, or a list of edges [[0, 1], ...]")]
@@ -276,6 +288,15 @@ pub enum ConfigProblem {
     /// Links would be taken for lost between two heartbeats.
     #[error("lost_after must be longer than heartbeat")]
     LostBeforeHeartbeat,
+}
+
+/// What to do about an unknown variable.
+fn meant(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => "MUTUA_NODE_KEY overrides a key of the file, and `mutua config keys` lists them"
+            .to_owned(),
+    }
 }
 
 /// The algorithms of nodes that run on this structure.
@@ -376,6 +397,9 @@ impl Config {
             return Err((Part::Node, ConfigProblem::NoClusterName));
         }
         for (index, member) in self.members.iter().enumerate() {
+            if member.name.is_empty() {
+                return Err((Part::Member(index), ConfigProblem::NoMemberName));
+            }
             let earlier = &self.members[..index];
             if earlier.iter().any(|other| other.name == member.name) {
                 let problem = ConfigProblem::SameName(member.name.clone());

@@ -217,10 +217,12 @@ impl Row {
 
 /// A file with every key: those that are needed as they are written, the others commented out.
 fn example() -> String {
-    let mut text =
-        "# Configuration of a Mutua node; a value behind # is an example or the default.\n\
-                    # Durations: 5, 0.5, 200ms, 30s, 5m, 1h. Paths are relative to this file.\n"
-            .to_owned();
+    let mut text = "\
+# Configuration of a Mutua node; a value behind # is an example or the default.
+# A duration is a number of seconds (5, 0.5), or has a unit (\"200ms\", \"30s\", \"5m\", \"1h\").
+# Paths are relative to this file.
+"
+    .to_owned();
     let mut table = "";
     for key in CONFIG_KEYS {
         // An optional table is commented out as a whole.

@@ -407,6 +407,23 @@ fn alone(scene: &Scene) -> PathBuf {
 }
 
 #[test]
+fn a_misspelt_variable_is_refused_and_those_of_a_kubernetes_service_are_not() {
+    let scene = Scene::new();
+    let config = alone(&scene);
+    let words = ["config", "check", config.to_str().expect("text")];
+    let mut check = scene.command(&words);
+    check.env("MUTUA_NODE_SERVICE_HOST", "10.0.0.1").env("MUTUA_NODE_PORT", "tcp://10.0.0.1:7000");
+    let (code, text) = finish(&mut check);
+    assert_eq!(code, Some(0), "{text}");
+    // At a socket that no node can have: one that did start would not end.
+    let words = ["node", "--config", config.to_str().expect("text"), "--socket", "/dev/null"];
+    let (code, text) = finish(scene.command(&words).env("MUTUA_NODE_LISEN", "127.0.0.1:1"));
+    assert_eq!(code, Some(78), "{text}");
+    let right = "unknown variable `MUTUA_NODE_LISEN`: did you mean `MUTUA_NODE_LISTEN`?";
+    assert!(text.contains(right), "{text}");
+}
+
+#[test]
 fn a_port_in_use_is_the_only_news_of_a_node_that_cannot_start() {
     let scene = Scene::new();
     let config = alone(&scene);

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use mutua_algorithms::{NodeId, Topology, durations};
+use mutua_algorithms::{NodeId, Topology};
 use mutua_protocol::{
     DEFAULT_ALGORITHM, Limits, Pattern, Rule,
     views::{Levels, Role},
@@ -21,7 +21,9 @@ use toml::Spanned;
 use super::{
     Config, ConfigError, ConfigProblem, LONGEST_LEASE, LogLevel, MemberConfig, Part, VIEW_LEASE,
     access::{AccessRule, Action, ClientPattern},
+    durations::FileDuration,
     keys::unknown_key,
+    overrides,
 };
 
 #[derive(Deserialize)]
@@ -81,7 +83,7 @@ struct FileAccess {
 
 /// One text or a list of them.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a text, or a list of texts")]
 enum Words {
     One(String),
     Many(Vec<String>),
@@ -98,7 +100,7 @@ struct FileTls {
 
 /// A setting's value: `k = 5` and `k = "5"` are the same.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a text, or a whole number")]
 enum Scalar {
     Text(String),
     Number(u32),
@@ -114,7 +116,7 @@ impl Scalar {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a text, or a list of edges [[0, 1], ...]")]
 enum FileTopology {
     Shape(String),
     Edges(Vec<(u32, u32)>),
@@ -126,14 +128,14 @@ struct FileLimits {
     run: Option<Spanned<u32>>,
     at_once: Option<Spanned<u32>>,
     backlog: Option<Spanned<usize>>,
-    lost_after: Option<Spanned<String>>,
-    heartbeat: Option<Spanned<String>>,
-    pace_wanted: Option<Spanned<String>>,
-    pace_idle: Option<Spanned<String>>,
-    pace_rest: Option<Spanned<String>>,
-    idle_after: Option<Spanned<String>>,
-    view_lease: Option<Spanned<String>>,
-    longest_lease: Option<Spanned<String>>,
+    lost_after: Option<Spanned<FileDuration>>,
+    heartbeat: Option<Spanned<FileDuration>>,
+    pace_wanted: Option<Spanned<FileDuration>>,
+    pace_idle: Option<Spanned<FileDuration>>,
+    pace_rest: Option<Spanned<FileDuration>>,
+    idle_after: Option<Spanned<FileDuration>>,
+    view_lease: Option<Spanned<FileDuration>>,
+    longest_lease: Option<Spanned<FileDuration>>,
     highest_level: Option<u16>,
 }
 
@@ -142,15 +144,15 @@ pub(super) struct Located(pub(super) Range<usize>, pub(super) ConfigProblem);
 
 impl Config {
     /// Reads a file. Relative paths in it are beside the file. Variables `MUTUA_NODE_KEY` of the
-    /// environment override its keys.
+    /// environment override its keys; one that names no key is an error.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         let text = fs::read_to_string(path).map_err(|error| ConfigError {
             at: Some(path.display().to_string()),
             problem: error.into(),
         })?;
-        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let mut config = Self::parse_with(&text, &path.display().to_string(), variable)?;
+        let variables = overrides::of_environment()?;
+        let mut config = Self::parse_with(&text, &path.display().to_string(), &variables)?;
         config.file = Some(path.to_owned());
         if let Some(beside) = path.parent() {
             config.data = beside.join(&config.data);
@@ -174,13 +176,23 @@ impl Config {
     }
 }
 
-fn located(text: &str, name: &str, span: Range<usize>, problem: ConfigProblem) -> ConfigError {
+pub(super) fn located(
+    text: &str,
+    name: &str,
+    span: Range<usize>,
+    problem: ConfigProblem,
+) -> ConfigError {
     let line = 1 + text[..span.start.min(text.len())].matches('\n').count();
     ConfigError { at: Some(format!("{name}:{line}")), problem }
 }
 
 fn syntax(text: &str, name: &str, error: &toml::de::Error) -> ConfigError {
     let message = error.message().trim().replace('\n', " ");
+    // The parser names the type that the value is kept in.
+    let numbers = ["expected u16", "expected u32", "expected usize"];
+    let message = numbers.iter().fold(message, |message, number| {
+        message.replace(number, "expected a whole number that is not negative")
+    });
     let problem = ConfigProblem::Syntax(unknown_key(&message).unwrap_or(message));
     located(text, name, error.span().unwrap_or(0..0), problem)
 }
@@ -277,7 +289,8 @@ fn log_level(text: Spanned<String>) -> Result<LogLevel, Located> {
 
 /// A host and a port.
 fn address(text: Spanned<String>) -> Result<String, Located> {
-    if text.get_ref().rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
+    let is_valid = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
+    if !text.get_ref().rsplit_once(':').is_some_and(is_valid) {
         return Err(Located(text.span(), ConfigProblem::Address(text.into_inner())));
     }
     Ok(text.into_inner())
@@ -394,7 +407,7 @@ impl FileLimits {
         ] {
             if let Some(value) = value {
                 *limit =
-                    duration(value.get_ref()).map_err(|problem| Located(value.span(), problem))?;
+                    value.get_ref().read().map_err(|problem| Located(value.span(), problem))?;
             }
         }
         if limits.heartbeat >= limits.lost_after {
@@ -405,16 +418,9 @@ impl FileLimits {
     }
 }
 
-fn lease(value: Option<&Spanned<String>>, default: Duration) -> Result<Duration, Located> {
+fn lease(value: Option<&Spanned<FileDuration>>, default: Duration) -> Result<Duration, Located> {
     let Some(value) = value else { return Ok(default) };
-    duration(value.get_ref()).map_err(|problem| Located(value.span(), problem))
-}
-
-fn duration(text: &str) -> Result<Duration, ConfigProblem> {
-    match durations::parse(text)? {
-        Duration::ZERO => Err(ConfigProblem::ZeroDuration(text.to_owned())),
-        duration => Ok(duration),
-    }
+    value.get_ref().read().map_err(|problem| Located(value.span(), problem))
 }
 
 #[cfg(test)]
@@ -458,6 +464,60 @@ lost_after = "3s"
     }
 
     #[test]
+    fn a_duration_is_a_number_of_seconds_or_text_with_a_unit() {
+        let text = GOOD.replace(
+            "lost_after = \"3s\"",
+            "lost_after = 3\nview_lease = 1\nlongest_lease = 90.5\nheartbeat = 0.25\n\
+             pace_wanted = \"2ms\"\npace_idle = 1e-2\npace_rest = \"0.5\"\nidle_after = \"5m\"",
+        );
+        let config = Config::parse(&text, "mutua.toml").expect("valid");
+        assert_eq!(config.view_lease, Duration::from_secs(1));
+        assert_eq!(config.longest_lease, Duration::from_millis(90_500));
+        let limits = config.limits;
+        let found = [limits.lost_after, limits.heartbeat, limits.pace_wanted, limits.pace_idle];
+        assert_eq!(found, [3000, 250, 2, 10].map(Duration::from_millis));
+        let found = [limits.pace_rest, limits.idle_after];
+        assert_eq!(found, [500, 300_000].map(Duration::from_millis));
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_refused_in_words() {
+        for (line, right) in [
+            ("run = \"many\"", "expected a whole number that is not negative"),
+            ("run = -1", "expected a whole number that is not negative"),
+            ("[[access]]\nclients = 5\nallow = []", "expected a text, or a list of texts"),
+            ("[[locks]]\nnames = \"x\"\ntopology = 5", "or a list of edges [[0, 1], ...]"),
+            ("[[locks]]\nnames = \"x\"\nwith = { k = 1.5 }", "expected a text, or a whole number"),
+        ] {
+            let text = error("lost_after = \"3s\"", line);
+            assert!(text.ends_with(right), "{text}");
+        }
+        let text = error("127.0.0.1:7002", ":7002");
+        assert!(text.ends_with("invalid address `:7002`: use HOST:PORT"), "{text}");
+        let text = error("name = \"a\"", "name = \"\"");
+        assert!(text.ends_with(":5: the name of a member is empty"), "{text}");
+    }
+
+    #[test]
+    fn an_invalid_duration_is_refused_with_what_to_write() {
+        let refused = |value: &str| {
+            let text = error("\"3s\"", value);
+            text.strip_prefix("mutua.toml:19: ").expect("it names the line").to_owned()
+        };
+        for (value, shown) in [("\"soon\"", "soon"), ("-1", "-1"), ("nan", "NaN")] {
+            let right = format!("invalid duration `{shown}`: use 5, 0.5, 200ms, 30s, 5m or 1h");
+            assert_eq!(refused(value), right);
+        }
+        for (value, shown) in [("\"0s\"", "0s"), ("0", "0")] {
+            let right = format!("invalid duration `{shown}`: it must be more than 0");
+            assert_eq!(refused(value), right);
+        }
+        let text = refused("true");
+        let right = "expected a number of seconds, or text with a unit, such as \"500ms\"";
+        assert!(text.ends_with(right), "{text}");
+    }
+
+    #[test]
     fn errors_name_the_line_and_what_to_do() {
         let text = error("node = \"b\"", "node = \"c\"");
         assert_eq!(text, "mutua.toml:3: `c` is none of the members: a, b");
@@ -476,11 +536,6 @@ lost_after = "3s"
         );
         let right = "raymond uses no quorums: `quorums` applies to maekawa";
         assert!(text.ends_with(right), "{text}");
-        let text = error("lost_after = \"3s\"", "lost_after = \"soon\"");
-        let right = "invalid duration `soon`: use 5, 0.5, 200ms, 30s, 5m or 1h";
-        assert_eq!(text, format!("mutua.toml:19: {right}"));
-        let text = error("lost_after = \"3s\"", "lost_after = \"0s\"");
-        assert_eq!(text, "mutua.toml:19: invalid duration `0s`: it must be more than 0");
         let text = error("[limits]", "quorums = \"grids\"\n[limits]");
         let unknown = "grids".parse::<mutua_algorithms::QuorumKind>().expect_err("unknown");
         assert_eq!(text, format!("mutua.toml:18: {unknown}"));

@@ -110,19 +110,19 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
     key("[[access]]", "allow", "text or list", Required, "[\"acquire\", \"list\"]",
         "What it allows: acquire, list (see holder and waiters), break (revoke it from another \
          client); [] allows nothing."),
-    key("[limits]", "view_lease", "duration", Value("\"1.5s\""), "\"1.5s\"",
+    key("[limits]", "view_lease", "seconds or text", Value("\"1.5s\""), "\"1.5s\"",
         "How long a member goes on granting without a majority of the voters, and how long the \
          others wait before they go on without it; at least 300ms, the same at every member. The \
          engine's election timeouts are a fifth and two fifths of it."),
-    key("[limits]", "longest_lease", "duration", Value("\"10m\""), "\"10m\"",
+    key("[limits]", "longest_lease", "seconds or text", Value("\"10m\""), "\"10m\"",
         "Longest lease of a client; a longer request gets this much. It is waited for when all \
          members that keep records have crashed."),
     key("[limits]", "highest_level", "number", Value("1"), "1",
         "Hold the level of the protocol down at this member: while one member does, the cluster \
          sends nothing that its older version does not understand, and the upgrade can be undone."),
-    key("[limits]", "lost_after", "duration", Value("\"2s\""), "\"2s\"",
+    key("[limits]", "lost_after", "seconds or text", Value("\"2s\""), "\"2s\"",
         "A connection on which nothing arrives for this long is closed."),
-    key("[limits]", "heartbeat", "duration", Value("\"500ms\""), "\"500ms\"",
+    key("[limits]", "heartbeat", "seconds or text", Value("\"500ms\""), "\"500ms\"",
         "Interval of messages on a quiet link; shorter than lost_after."),
     key("[limits]", "run", "number", Value("16"), "16",
         "Clients of one node in a row while another node waits."),
@@ -130,14 +130,14 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
         "Grants in a row that need no message, before the node reads requests of other members."),
     key("[limits]", "backlog", "number", Value("100000"), "100000",
         "Unacknowledged messages on a link (or 64 MiB) before new requests are refused."),
-    key("[limits]", "pace_wanted", "duration", Value("\"1ms\""), "\"1ms\"",
+    key("[limits]", "pace_wanted", "seconds or text", Value("\"1ms\""), "\"1ms\"",
         "Delay of a lazy message, which an algorithm sends without a request (an idle token, the \
          next read of a polled variable), while a client requests the lock."),
-    key("[limits]", "pace_idle", "duration", Value("\"10ms\""), "\"10ms\"",
+    key("[limits]", "pace_idle", "seconds or text", Value("\"10ms\""), "\"10ms\"",
         "Delay of a lazy message at first when no client requests the lock."),
-    key("[limits]", "pace_rest", "duration", Value("\"200ms\""), "\"200ms\"",
+    key("[limits]", "pace_rest", "seconds or text", Value("\"200ms\""), "\"200ms\"",
         "Delay of a lazy message after a longer time without requests."),
-    key("[limits]", "idle_after", "duration", Value("\"300s\""), "\"300s\"",
+    key("[limits]", "idle_after", "seconds or text", Value("\"300s\""), "\"300s\"",
         "Idle cleanup: a name unused for this long is removed by all members."),
 ];
 
@@ -145,12 +145,19 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
 pub(super) fn unknown_key(message: &str) -> Option<String> {
     let (unknown, rest) = message.strip_prefix("unknown field `")?.split_once('`')?;
     let known: Vec<_> = rest.split('`').skip(1).step_by(2).collect();
-    let near = |key: &&str| strsim::damerau_levenshtein(unknown, key);
-    let nearest = known.iter().copied().min_by_key(near).filter(|key| near(key) <= 3);
-    Some(match nearest {
+    Some(match nearest(unknown, known.iter().copied()) {
         Some(nearest) => format!("unknown key `{unknown}`: did you mean `{nearest}`?"),
         None => format!("unknown key `{unknown}`; known here: {}", known.join(", ")),
     })
+}
+
+/// The name that was meant, if one is close to what was written.
+pub(super) fn nearest<T: AsRef<str>>(
+    unknown: &str,
+    known: impl IntoIterator<Item = T>,
+) -> Option<T> {
+    let distance = |name: &T| strsim::damerau_levenshtein(unknown, name.as_ref());
+    known.into_iter().min_by_key(distance).filter(|name| distance(name) <= 3)
 }
 
 #[cfg(test)]
