@@ -209,4 +209,23 @@ fn a_node_with_a_certificate_that_cannot_be_used_does_not_start() {
     fs::write(&file, text).expect("written");
     let (code, text) = finish(mutua(&["node", "--config"]).arg(&file));
     assert!(code == 78 && text.contains("is for `b`, but this node is `a`"), "{code} {text}");
+    assert!(text.contains("a.toml:5: `cert` in [tls]: "), "{text}");
+    // An error names the file, its key, and where that stands.
+    let files = [("ca", "ca.crt", 4), ("cert", "b.crt", 5), ("key", "b.key", 6)];
+    for (key, name, line) in files {
+        let path = tls.0.join(name);
+        let away = path.with_extension("away");
+        fs::rename(&path, &away).expect("renamed");
+        for command in [&["node", "--config"][..], &["config", "check"]] {
+            let (code, text) = finish(mutua(command).arg(&file));
+            assert_eq!(code, 78, "{text}");
+            let right = format!("{}:{line}: `{key}` in [tls]: cannot read ", file.display());
+            assert!(text.contains(&right) && text.contains(path.to_str().expect("text")), "{text}");
+        }
+        fs::rename(away, path).expect("renamed");
+    }
+    let mut node = mutua(&["node", "--config"]);
+    let (code, text) = finish(node.arg(&file).env("MUTUA_NODE_KEY", "nowhere.key"));
+    assert_eq!(code, 78, "{text}");
+    assert!(text.contains("a.toml with MUTUA_NODE_KEY: `key` in [tls]: cannot read"), "{text}");
 }

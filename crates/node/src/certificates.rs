@@ -5,10 +5,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use mutua_tls::{Identity, TlsError};
+use mutua_tls::Identity;
 use tokio::{task::JoinSet, time::sleep};
 
-use crate::{Config, transport::Transport};
+use crate::{Config, ConfigError, transport::Transport};
 
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(2);
@@ -17,9 +17,9 @@ const LOOK: Duration = Duration::from_secs(2);
 const REMIND: Duration = Duration::from_secs(24 * 3600);
 
 /// The transport of this configuration.
-pub(crate) fn transport(config: &Config) -> Result<Transport, TlsError> {
-    let Some(files) = &config.tls else { return Ok(Transport::Tcp) };
-    Ok(Transport::Tls(Arc::new(Identity::open(files.clone(), &config.node)?)))
+pub(crate) fn transport(config: &Config) -> Result<Transport, ConfigError> {
+    let identity = config.identity()?;
+    Ok(identity.map_or(Transport::Tcp, |identity| Transport::Tls(Arc::new(identity))))
 }
 
 /// Starts the task that takes up new certificates.

@@ -43,6 +43,7 @@ mod file;
 mod keys;
 mod overrides;
 mod rules;
+mod tls;
 
 use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -51,7 +52,7 @@ use mutua_protocol::{
     Limits, Plan, PlanError, Rule, RuleError,
     views::{Levels, MAX_VOTERS, Role, ViewSettings},
 };
-use mutua_tls::TlsFiles;
+use mutua_tls::{TlsError, TlsFiles};
 
 use crate::{TraceConfig, identity::IdentityFile};
 pub use access::{AccessRule, Action, ClientPattern};
@@ -282,6 +283,14 @@ pub enum ConfigProblem {
     /// An action in a rule for access is unknown.
     #[error("invalid action `{0}`: use acquire, list or break")]
     AccessAction(String),
+    /// The certificates cannot be used.
+    #[error("`{key}` in [tls]: {error}")]
+    Certificates {
+        /// The key of the file that cannot be used.
+        key: &'static str,
+        /// The reason, with the file.
+        error: TlsError,
+    },
     /// The view lease is too short.
     #[error("invalid view_lease: it must be at least {SHORTEST_LEASE:?}")]
     ViewLease,

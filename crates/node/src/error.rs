@@ -4,15 +4,13 @@ use std::io;
 
 use mutua_host::kernel_name;
 
-use mutua_tls::TlsError;
-
 use crate::{ConfigError, disk::DiskError};
 
 /// Why a node does not start. No part of it runs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The configuration is invalid.
+    /// The configuration is invalid, or its certificates cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The data directory cannot be used.
@@ -67,9 +65,6 @@ pub enum StartError {
         /// The data directory.
         data: std::path::PathBuf,
     },
-    /// The certificates cannot be used.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
     /// The address is not on the loopback interface, there is no TLS, and `insecure` is not set.
     #[error(
         "{address} can be reached from other machines, and without TLS links are neither encrypted \

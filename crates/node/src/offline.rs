@@ -11,7 +11,7 @@ use mutua_algorithms::Time;
 use mutua_protocol::views::{MemberId, Role};
 
 use crate::{
-    Config, ConfigError, MemberConfig, TlsError, certificates, clock,
+    Config, ConfigError, MemberConfig, certificates, clock,
     consensus::log_directory,
     control::{self, ControlError, Greeting, Joining, Reply, Request},
     disk::{Disk, DiskError},
@@ -29,15 +29,12 @@ const SKIPPED_EPOCHS: u32 = 1000;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrepareError {
-    /// The configuration is invalid.
+    /// The configuration is invalid, or its certificates cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The data directory cannot be used, or its node runs.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// The certificates cannot be used.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
     /// The data directory belongs to a member already.
     #[error(
         "{} belongs to a member of a cluster already: use a new data directory for a new member",

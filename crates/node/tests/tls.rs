@@ -11,7 +11,7 @@ use std::{
 };
 
 use cluster::{config, members};
-use mutua_node::{Certificate, Config, Node, StartError, TlsFiles};
+use mutua_node::{Certificate, Config, ConfigProblem, Node, StartError, TlsFiles};
 use mutua_tls::issue::{Authority, Holder, new_authority};
 use tokio::time::{sleep, timeout};
 
@@ -82,7 +82,8 @@ async fn a_member_with_the_certificate_of_another_one_is_refused() {
     let members = members(3);
     let start = |config: Config, name: &str| Node::start(with(config, ca.files(name)));
     let wrong = start(config(&directory, &members, 1, &[]), "n2").await.err();
-    assert!(matches!(wrong, Some(StartError::Tls(_))), "{wrong:?}");
+    let Some(StartError::Config(error)) = wrong else { panic!("{wrong:?}") };
+    assert!(matches!(error.problem, ConfigProblem::Certificates { key: "cert", .. }), "{error}");
     // The lists differ in their order, so that n2 says that it is the second member.
     let first = start(config(&directory, &members, 0, &[]), "n0").await.expect("a node");
     let mut reordered = members.clone();

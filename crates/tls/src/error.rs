@@ -1,6 +1,9 @@
 //! Why certificates cannot be used.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// Why certificates cannot be used. What was in use before still is.
 #[derive(Debug, thiserror::Error)]
@@ -68,4 +71,18 @@ pub enum TlsError {
         /// The certificate's name.
         found: String,
     },
+}
+
+impl TlsError {
+    /// The file that cannot be used; of two that do not belong together, the certificate.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Read { path, .. }
+            | Self::Pem { path, .. }
+            | Self::Exposed { path }
+            | Self::Unusable { path, .. }
+            | Self::Mismatch { certificate: path, .. }
+            | Self::WrongName { path, .. } => path,
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::{fmt::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use mutua_node::{CONFIG_KEYS, Config, ConfigKey, Identity, KeyDefault, StartError};
+use mutua_node::{CONFIG_KEYS, Config, ConfigKey, KeyDefault, StartError};
 use mutua_tls::date;
 use serde::Serialize;
 
@@ -92,10 +92,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn check(file: &std::path::Path) -> Result<()> {
     let config = super::read_config(file)?;
-    let security = match &config.tls {
-        Some(files) => {
-            let opened = Identity::open(files.clone(), &config.node);
-            let identity = opened.map_err(|error| Coded(CONFIG, error.to_string()))?;
+    let identity = config.identity().map_err(|error| Coded(CONFIG, error.to_string()))?;
+    let security = match identity {
+        Some(identity) => {
             format!("TLS, certificate valid until {}", date(identity.certificate().until))
         }
         None if config.insecure => "no TLS, insecure".to_owned(),

@@ -218,9 +218,7 @@ async fn run_node(options: Options) -> Result<ExitCode> {
             Coded(CONFIG, error.to_string()).into()
         }
         taken if taken.is_taken() => Coded(CONFLICT, taken.to_string()).into(),
-        ServeError::Start(StartError::Config(_) | StartError::Tls(_)) => {
-            Coded(CONFIG, error.to_string()).into()
-        }
+        ServeError::Start(StartError::Config(_)) => Coded(CONFIG, error.to_string()).into(),
         ServeError::Failed { why } => Coded(INTERNAL, why).into(),
         other => Coded(code_of(&other), other.to_string()).into(),
     })?;

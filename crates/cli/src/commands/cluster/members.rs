@@ -324,7 +324,7 @@ fn of_preparing(error: PrepareError) -> anyhow::Error {
         PrepareError::Token(_) | PrepareError::Invitation(_) | PrepareError::Nowhere => {
             return usage(error.to_string());
         }
-        PrepareError::Config(_) | PrepareError::Tls(_) | PrepareError::NotClustered => CONFIG,
+        PrepareError::Config(_) | PrepareError::NotClustered => CONFIG,
         PrepareError::Unreachable(_) => UNAVAILABLE,
         PrepareError::Disk(_)
         | PrepareError::Member { .. }
