@@ -176,7 +176,7 @@ pub struct ConfigError {
 #[non_exhaustive]
 pub enum ConfigProblem {
     /// The file cannot be read.
-    #[error(transparent)]
+    #[error("the configuration cannot be read: {0}")]
     Unreadable(#[from] io::Error),
     /// The file is not TOML, or has unknown or missing keys.
     #[error("{0}")]

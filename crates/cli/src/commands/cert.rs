@@ -80,7 +80,8 @@ enum Action {
         #[command(flatten)]
         valid: Valid,
     },
-    /// Revoke a certificate: add it to the list revoked.crl, which nodes read with the key revoked.
+    /// Revoke a certificate: add it to the list revoked.crl, which `revoked` in [tls] of a node
+    /// names.
     Revoke {
         /// Name of a node or client.
         name: String,

@@ -175,7 +175,11 @@ fn socket(file: &Path) -> Result<PathBuf> {
 /// The configuration files in a directory, in the order of their names.
 fn configs(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory).map_err(|error| {
-        let text = format!("no cluster in {}: {error}", directory.display());
+        let text = format!(
+            "no trial cluster in {}: {error}; start one with `mutua cluster up`, or name its \
+             directory with --directory",
+            directory.display()
+        );
         Coded(UNAVAILABLE, text)
     })?;
     let mut files: Vec<_> = entries

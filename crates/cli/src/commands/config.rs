@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{
     exit::{CONFIG, Coded, usage},
-    local::SYSTEM_CONFIG,
+    local::config_file,
 };
 
 /// The end of the help.
@@ -29,9 +29,8 @@ pub(crate) struct Arguments {
 enum Action {
     /// Check a file and the certificates that it names, without starting anything.
     Check {
-        /// Configuration file.
-        #[arg(default_value = SYSTEM_CONFIG)]
-        file: PathBuf,
+        /// Configuration file [default: MUTUA_CONFIG, else /etc/mutua/mutua.toml].
+        file: Option<PathBuf>,
     },
     /// Print an example with every key.
     Example,
@@ -49,8 +48,8 @@ enum Action {
         /// Without TLS: everybody who can reach the addresses can take and release locks.
         #[arg(long)]
         insecure: bool,
-        /// The members, each as NAME=HOST:PORT.
-        #[arg(required = true, value_name = "MEMBER", value_parser = member)]
+        /// The members, and where each accepts the others.
+        #[arg(required = true, value_name = "NAME=HOST:PORT", value_parser = member)]
         members: Vec<(String, String)>,
     },
     /// List the keys with type, default and meaning.
@@ -63,7 +62,7 @@ enum Action {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.action {
-        Action::Check { file } => check(file)?,
+        Action::Check { file } => check(&config_file(file.as_deref()))?,
         Action::Example => print!("{}", example()),
         Action::New { cluster, node, data, insecure, members } => {
             print!("{}", new(cluster, node, data, *insecure, members)?);

@@ -424,6 +424,20 @@ fn a_misspelt_variable_is_refused_and_those_of_a_kubernetes_service_are_not() {
 }
 
 #[test]
+fn the_configuration_that_a_variable_names_is_checked() {
+    let scene = Scene::new();
+    let config = alone(&scene);
+    let mut check = scene.command(&["config", "check"]);
+    let (code, text) = finish(check.env("MUTUA_CONFIG", &config));
+    assert_eq!(code, Some(0), "{text}");
+    let missing = scene.path().join("missing.toml");
+    let (code, text) = finish(check.env("MUTUA_CONFIG", &missing));
+    assert_eq!(code, Some(78), "{text}");
+    let right = format!("{}: the configuration cannot be read: ", missing.display());
+    assert!(text.contains(&right), "{text}");
+}
+
+#[test]
 fn a_port_in_use_is_the_only_news_of_a_node_that_cannot_start() {
     let scene = Scene::new();
     let config = alone(&scene);

@@ -56,7 +56,7 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
         "Data directory, which belongs to this node alone."),
     key("", "listen", "host:port", Words("this member's address"), "\"0.0.0.0:7001\"",
         "Where this node accepts the others, if a proxy, a router or a container forwards its \
-         address to another one."),
+         address to another one. Not for clients: for them there is `mutua node --listen`."),
     key("", "insecure", "boolean", Value("false"), "false",
         "Without [tls], accept addresses off this machine: any host that can reach them can take \
          and release locks."),
