@@ -29,6 +29,12 @@ pub(super) struct Bundles {
     pub(super) all: Vec<Bundle>,
 }
 
+impl Bundle {
+    pub(super) fn label(&self, scene: &Scene) -> String {
+        format!("{} {}", self.count, scene.kinds[self.kind])
+    }
+}
+
 impl Bundles {
     pub(super) fn of(scene: &Scene) -> Self {
         let mut sent: BTreeMap<(u64, usize), (usize, BTreeSet<NodeId>)> = BTreeMap::new();

@@ -6,6 +6,7 @@ use mutua_algorithms::NodeId;
 
 use super::{
     Drawing,
+    axis::Scale,
     bundle::Bundles,
     inset::Inset,
     scene::{Arrow, End, MarkKind, Scene, Span, SpanKind},
@@ -78,6 +79,8 @@ pub(super) struct Sheet {
     pub(super) legend: f64,
     /// Whether time is to scale.
     pub(super) linear: bool,
+    /// The unit of the times, the same in all rows.
+    pub(super) scale: Scale,
 }
 
 /// The height above the first line of each row, for the axis, and of the title.
@@ -113,7 +116,8 @@ impl Sheet {
         let least = (right + 24.0).max(560.0).max(title).max(inset.unwrap_or(0.0));
         let texts = sentences.chain(deadlock).chain(captions);
         let width = texts.fold(least, |width, text| width.max(text + 60.0));
-        Self { rows, width, legend: above + 18.0, linear: drawing.linear }
+        let scale = Scale::of(header.unit, scene.times.last().copied().unwrap_or(0));
+        Self { rows, width, legend: above + 18.0, linear: drawing.linear, scale }
     }
 }
 
@@ -360,7 +364,7 @@ fn columns(
         }
         for &(before, wide) in apart.get(&at).into_iter().flatten() {
             let other = columns.get(&before).copied().unwrap_or(0.0);
-            x = f64::max(x, other + f64::min(wide, WIDEST_MARK));
+            x = f64::max(x, other + wide);
         }
         columns.insert(at, x);
         last = Some(at);
@@ -435,7 +439,8 @@ fn apart(scene: &Scene) -> BTreeMap<u64, Vec<(u64, f64)>> {
     let mut apart: BTreeMap<u64, Vec<(u64, f64)>> = BTreeMap::new();
     let mut last: BTreeMap<NodeId, (u64, f64)> = BTreeMap::new();
     for mark in &scene.marks {
-        let wide = mark_width(&mark.label) + if mark.label.is_empty() { 0.0 } else { 12.0 };
+        let space = if mark.label.is_empty() { 0.0 } else { 12.0 };
+        let wide = (mark_width(&mark.label) + space).min(WIDEST_MARK);
         let (left, right) = match mark.kind {
             MarkKind::Request => (wide, 0.0),
             MarkKind::Plain | MarkKind::Crash => (0.0, wide),
@@ -444,6 +449,15 @@ fn apart(scene: &Scene) -> BTreeMap<u64, Vec<(u64, f64)>> {
             && before + left > 0.0
         {
             apart.entry(mark.at).or_default().push((at, before + left));
+        }
+    }
+    // The labels of bundles stand above the lines, one behind the other.
+    let bundles = Bundles::of(scene).all;
+    let mut last: BTreeMap<usize, (u64, f64)> = BTreeMap::new();
+    for bundle in bundles {
+        let wide = (mark_width(&bundle.label(scene)) + 12.0).min(WIDEST_MARK);
+        if let Some(before) = last.insert(bundle.place, (bundle.sent, wide)) {
+            apart.entry(bundle.sent).or_default().push(before);
         }
     }
     apart

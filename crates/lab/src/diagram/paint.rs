@@ -43,7 +43,7 @@ pub(super) fn paint(
     open(&mut out, header, sheet, drawing.scale, height);
     title(&mut out, header, sheet, drawing, left_out);
     for ((scene, layout), words) in rows().zip(words) {
-        Painter { layout, out: &mut out }.row(header, scene, words);
+        Painter { layout, scale: &sheet.scale, out: &mut out }.row(header, scene, words);
     }
     write_legend(&mut out, sheet.legend, &legend);
     if let Some(inset) = inset {
@@ -132,12 +132,13 @@ pub(super) const THIN: &str = "stroke-width=\"0.8\" stroke-opacity=\"0.45\"";
 /// Paints one row.
 struct Painter<'a> {
     layout: &'a Layout,
+    scale: &'a Scale,
     out: &'a mut String,
 }
 
 impl Painter<'_> {
     fn row(&mut self, header: &Header, scene: &Scene, words: &Words) {
-        self.axis(header.unit, scene);
+        self.axis(header.unit);
         self.violations(scene);
         for &who in &scene.rows {
             self.line(&header.name(who), self.layout.y(who));
@@ -155,7 +156,7 @@ impl Painter<'_> {
         }
         self.arrows(header, scene, words);
         for (at, bundle) in &words.bundles {
-            self.bundle(*at, bundle.count, &scene.kinds[bundle.kind], ink(bundle.kind));
+            self.bundle(*at, &bundle.label(scene), ink(bundle.kind));
         }
         for (mark, label) in scene.marks.iter().zip(&words.marks) {
             self.mark(mark, *label);
@@ -178,15 +179,13 @@ impl Painter<'_> {
         self.put(format_args!("<text {look} {place}>{text}</text>"));
     }
 
-    fn axis(&mut self, unit: Unit, scene: &Scene) {
+    fn axis(&mut self, unit: Unit) {
         let (top, bottom) = (self.layout.top - self.layout.head, self.layout.bottom + 18.0);
-        let last = scene.times.last().copied().unwrap_or(0);
-        let scale = Scale::of(unit, last);
         let mut free = 0.0;
         let (tick, time) = (look("tick"), look("time"));
         for (at, x) in self.layout.columns() {
             self.put(format_args!("<path {tick} d=\"M{x:.1} {:.1}V{bottom:.1}\"/>", top + 6.0));
-            let text = scale.text(at);
+            let text = self.scale.text(at);
             let half = text_width(&text) / 2.0;
             if x - half > free {
                 self.put(format_args!("<text {time} x=\"{x:.1}\" y=\"{top:.1}\">{text}</text>"));
@@ -197,7 +196,8 @@ impl Painter<'_> {
             self.breaks(top + 6.0);
         }
         let small = look("small");
-        self.put(format_args!("<text {small} x=\"20\" y=\"{top:.1}\">{}</text>", scale.word));
+        let word = self.scale.word;
+        self.put(format_args!("<text {small} x=\"20\" y=\"{top:.1}\">{word}</text>"));
     }
 
     /// The line of the axis, with a sign where a wait is drawn shorter than in proportion.
@@ -327,9 +327,9 @@ impl Painter<'_> {
     }
 
     /// The label of so many messages of one kind.
-    fn bundle(&mut self, Point { x, y }: Point, count: usize, kind: &str, ink: &Ink) {
+    fn bundle(&mut self, Point { x, y }: Point, label: &str, ink: &Ink) {
         let look = format!("class=\"bundle\" fill=\"{}\" font-weight=\"bold\"", ink.text);
-        self.edged(&format!("x=\"{x:.1}\" y=\"{y:.1}\""), &look, &format!("{count} {kind}"));
+        self.edged(&format!("x=\"{x:.1}\" y=\"{y:.1}\""), &look, label);
     }
 
     fn arrow(&mut self, arrow: &Arrow, way: &Way, title: &str) {

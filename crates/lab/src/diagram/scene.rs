@@ -471,10 +471,10 @@ impl<'a> Builder<'a> {
         let verb = describe::verb(self.header, &event.what);
         let state = if event.state.is_empty() { "" } else { "\n" };
         let title = format!("{}: {name} {verb}{state}{}", event.at, event.state);
-        // Several events of one process at the same time share a mark.
-        if let Some(last) = self.scene.marks.last_mut()
-            && (last.who, last.at) == (event.who, event.at)
-        {
+        // Several events of one process at the same time share a mark, also where other processes
+        // have events between them.
+        let mut now = self.scene.marks.iter_mut().rev().take_while(|mark| mark.at == event.at);
+        if let Some(last) = now.find(|mark| mark.who == event.who) {
             // A process that goes on without another has the report of its crash.
             let without = label.strip_prefix(GOES_ON).map(|name| format!("{name} crashed"));
             if without.is_some_and(|report| report == last.label) {

@@ -532,3 +532,16 @@ fn messages_with_the_same_ends_are_apart_where_they_are_cut_too() {
     assert_eq!(ways.len(), 2, "{svg}");
     assert_ne!(ways[0], ways[1]);
 }
+
+#[test]
+fn all_rows_of_a_folded_picture_have_one_unit_of_time() {
+    let played = played("central/queue");
+    let header = Header { unit: Unit::Nanoseconds, ..played.header.clone() };
+    let at = |step: u64| Event::new(step * 700_123, NodeId(0), What::Exit);
+    let events: Vec<_> = (0..40).map(at).collect();
+    let svg = diagram::draw(&header, &events, &Drawing { width: 900.0, ..Drawing::default() });
+    assert!(count(&svg, ">P1</text>") > 1 || count(&svg, ">1</text>") > 1, "{svg}");
+    // The first rows end before ten milliseconds.
+    assert_eq!((count(&svg, ">us</text>"), count(&svg, ">ns</text>")), (0, 0), "{svg}");
+    assert!(count(&svg, ">ms</text>") > 1 && svg.contains(">0</text>"), "{svg}");
+}

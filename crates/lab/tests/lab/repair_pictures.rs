@@ -163,3 +163,80 @@ fn labels_of_a_repair_stand_right_of_their_events() {
         }
     }
 }
+
+/// The labels of events and of bundles that cover each other in a picture.
+fn covered(svg: &str) -> Vec<(String, String)> {
+    let number = |line: &str, key: &str| -> f64 {
+        let (_, rest) = line.split_once(&format!(" {key}=\"")).expect("a place");
+        rest.split('"').next().and_then(|text| text.parse().ok()).expect("a number")
+    };
+    let is_label = |line: &&str| {
+        line.starts_with("<text class=\"mark\"") || line.starts_with("<text class=\"bundle\"")
+    };
+    let labels = svg.lines().filter(is_label).map(|line| {
+        let text = line.split('>').nth(1).and_then(|text| text.split('<').next());
+        (number(line, "x"), number(line, "y"), text.unwrap_or_default())
+    });
+    let labels: Vec<_> = labels.collect();
+    let ends = |&(x, _, text): &(f64, f64, &str)| x + 6.9 * text.chars().count() as f64;
+    let mut covered = Vec::new();
+    for (place, one) in labels.iter().enumerate() {
+        for other in &labels[..place] {
+            let in_a_line = (one.1 - other.1).abs() < 10.0;
+            if in_a_line && one.0 < ends(other) && other.0 < ends(one) {
+                covered.push((other.2.to_owned(), one.2.to_owned()));
+            }
+        }
+    }
+    covered
+}
+
+#[test]
+fn labels_of_a_repair_do_not_cover_each_other() {
+    for name in repaired() {
+        let (_, svg) = drawn(name);
+        assert_eq!(covered(&svg), [], "{name}");
+    }
+    // Between two events of a process at one time the trace may have events of others, and a
+    // request follows, whose clock stands on its left.
+    let (header, _) = drawn("lamport/taken-out");
+    let (one, other) = (NodeId(0), NodeId(1));
+    let report = || What::Report { of: NodeId(2), crashed: true };
+    let request = |at| Event { clock: Some(123), ..Event::new(at, one, What::Request) };
+    let events = [
+        Event::new(1, NodeId(2), What::Crash),
+        Event::new(5, one, report()),
+        Event::new(5, other, report()),
+        Event::new(5, one, What::Exit),
+        request(6),
+    ];
+    let svg = diagram::svg(&header, &events);
+    assert!(svg.contains("crashed</text>") && svg.contains(">123</text>"), "{svg}");
+    assert_eq!(covered(&svg), []);
+    // Two long labels, one right of its event and one left.
+    let note = |at, text: &str| Event::new(at, one, What::Note { text: text.to_owned().into() });
+    let (long, longer) = ("a note that is long", "a note before a request");
+    let svg = diagram::svg(&header, &[note(5, long), note(6, longer), request(6)]);
+    assert!(svg.contains(long) && svg.contains(longer), "{svg}");
+    assert_eq!(covered(&svg), []);
+}
+
+#[test]
+fn labels_of_bundles_do_not_cover_each_other() {
+    let names = (0..6).map(|n| format!("P{n}")).collect();
+    let (mut header, _) = drawn("lamport/taken-out");
+    header.processes = names;
+    let all = || (0..6).map(NodeId);
+    let sent_by = |who: NodeId, at: u64| {
+        let kind = "are-you-coordinator".into();
+        let message = mutua_trace::Message { id: at * 10, kind, fields: Default::default() };
+        let to = all().filter(|&to| to != who).collect();
+        Event::new(at, who, What::Multicast { to, message })
+    };
+    let events: Vec<_> =
+        [5, 6].into_iter().flat_map(|at| all().map(move |who| (who, at))).collect();
+    let events: Vec<_> = events.into_iter().map(|(who, at)| sent_by(who, at)).collect();
+    let svg = diagram::svg(&header, &events);
+    assert_eq!(svg.matches("class=\"bundle\"").count(), 2, "{svg}");
+    assert_eq!(covered(&svg), []);
+}
