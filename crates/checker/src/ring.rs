@@ -71,5 +71,5 @@ fn trail(k: u32, cycle: Cycle) -> Trail {
         Happening { at, what, down: false, enters: false, elects: None, variables }
     });
     let (steps, flags) = (steps.collect(), Some(cycle.flags));
-    Trail { steps, cycle: Some(0), last: Vec::new(), flags }
+    Trail { steps, cycle: Some(0), waiting: Vec::new(), last: Vec::new(), flags }
 }

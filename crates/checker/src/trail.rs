@@ -17,6 +17,8 @@ pub struct Trail {
     pub steps: Vec<Happening>,
     /// Where the part begins that repeats for ever, if one does.
     pub cycle: Option<usize>,
+    /// The processes that wait at its end, and all through the part that repeats.
+    pub waiting: Vec<NodeId>,
     /// Phase, clock and variables of every process at its end.
     pub last: Vec<Fields>,
     /// The flags that it starts from, where every start is looked at. (Dijkstra's ring.)
@@ -117,6 +119,8 @@ struct Describer<'a> {
     /// The messages under way from each process to each, in the order of sending, without ghosts.
     wires: Vec<Vec<Vec<PacketId>>>,
     steps: Vec<Happening>,
+    /// The processes that wait after each step, a bit each.
+    waiting: Vec<u32>,
     /// The state after the last step.
     last: Vec<u32>,
 }
@@ -139,7 +143,8 @@ impl<'a> Describer<'a> {
         }
         drop(catalogue);
         let last = model.start.clone();
-        Self { stepper: Stepper::new(model), wires, steps: Vec::new(), last }
+        let (steps, waiting) = (Vec::new(), Vec::new());
+        Self { stepper: Stepper::new(model), wires, steps, waiting, last }
     }
 
     fn follow(&mut self, reached: &Reached, way: &[StateId]) {
@@ -161,6 +166,8 @@ impl<'a> Describer<'a> {
         let taken = taken.expect("a step that was taken once can be taken again");
         let happening = self.describe(before, &taken);
         self.steps.push(happening);
+        let waiting = self.waiting_in(&taken.after);
+        self.waiting.push(waiting);
         self.last.clone_from(&taken.after);
         taken.after
     }
@@ -171,7 +178,17 @@ impl<'a> Describer<'a> {
         let locals = self.last[..model.processes].iter();
         let last = locals.map(|&local| catalogue.variables(LocalId(local))).collect();
         drop(catalogue);
-        Trail { steps: self.steps, cycle, last, flags: None }
+        let from = cycle.unwrap_or(self.waiting.len().saturating_sub(1));
+        let waiting = self.waiting[from..].iter().copied().reduce(|one, other| one & other);
+        let waits = |node: &usize| waiting.is_some_and(|waiting| waiting & (1 << node) != 0);
+        let waiting = (0..model.processes).filter(waits).map(NodeId::from).collect();
+        Trail { steps: self.steps, cycle, waiting, last, flags: None }
+    }
+
+    fn waiting_in(&mut self, state: &[u32]) -> u32 {
+        let processes = 0..self.stepper.model().processes;
+        let waits = |&node: &usize| self.stepper.look(LocalId(state[node])).waiting;
+        processes.filter(waits).fold(0, |bits, node| bits | 1 << node)
     }
 
     fn describe(&mut self, before: &[u32], taken: &Taken) -> Happening {

@@ -28,6 +28,7 @@ mod words;
 pub use history::History;
 pub(crate) use linked::linked;
 pub use scene::is_drawn;
+pub(crate) use token::{TOKEN, token_lost_with};
 pub use trees::trees;
 
 use mutua_algorithms::NodeId;

@@ -25,6 +25,7 @@ mod deadlock;
 mod error;
 mod expectation;
 mod language;
+mod lost;
 mod names;
 mod parse;
 mod play;

@@ -338,3 +338,21 @@ fn a_counterexample_to_agreement_ends_with_what_is_wrong() {
     assert!(suspected.contains("at P2: P0 is a coordinator too"), "{suspected}");
     assert!(suspected.contains("P0: idle") && suspected.contains("(not claimed)"), "{suspected}");
 }
+#[test]
+fn what_was_lost_is_a_part_of_the_reason() {
+    let printed = text("check le-lann --nodes 2 --losses 1 --property deadlock-free");
+    let token = "deadlock: P0 waits for P1; the token from P0 to P1 was dropped\n";
+    assert!(printed.contains(token), "{printed}");
+    let printed = text("check naimi-trehel --nodes 3 --crashes 1 --property deadlock-free");
+    assert!(printed.contains("; the token was lost with the crash of P0\n"), "{printed}");
+    let printed = text("check bully --nodes 2 --losses 1 --property termination");
+    let undecided = "P0 waits for ever for the coordinator; the message coordinator from P1 to P0 \
+                     was dropped\n";
+    assert!(printed.contains(undecided), "{printed}");
+    let printed = text("check invitation --nodes 2 --losses 1 --property termination");
+    let lasso = printed.lines().find(|line| line.contains(" repeat: ")).expect(&printed);
+    assert!(lasso.contains("P0 waits for ever; P0 times out (look)"), "{lasso}");
+    assert!(lasso.contains("P1 ") && lasso.contains("receives are-you-there"), "{lasso}");
+    assert!(lasso.ends_with("; the message ready from P1 to P0 was dropped"), "{lasso}");
+}
+

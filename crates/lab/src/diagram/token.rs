@@ -13,7 +13,7 @@ use super::scene::{Span, SpanKind};
 use crate::{Event, Header, Message, What};
 
 /// A kind of message that hands the token over.
-pub(super) const TOKEN: &str = "token";
+pub(crate) const TOKEN: &str = "token";
 
 /// A kind of message that starts a view.
 const VIEW: &str = "view";
@@ -157,6 +157,20 @@ impl Tokens {
 
 fn span(who: NodeId, from: u64, to: Option<u64>) -> Span {
     Span { who, kind: SpanKind::Token, from, to, label: String::new() }
+}
+
+/// The process with whose crash the token was lost: it had it last, and no process has it now.
+pub(crate) fn token_lost_with(header: &Header, events: &[Event]) -> Option<NodeId> {
+    let mut tokens = Tokens::default();
+    events.iter().for_each(|event| tokens.event(header, event));
+    let spans = tokens.finish();
+    if spans.iter().any(|span| span.to.is_none()) {
+        return None;
+    }
+    let last = spans.iter().max_by_key(|span| span.to)?;
+    let crashes = events.iter().filter(|event| event.what == What::Crash);
+    let mut at_its_end = crashes.filter(|event| (event.who, Some(event.at)) == (last.who, last.to));
+    at_its_end.next().map(|event| event.who)
 }
 
 /// Whether an event shows the token at its process: it is in the critical section, or its first

@@ -1,8 +1,8 @@
-//! Deadlocks in a sentence: who waits for whom.
+//! Deadlocks in a sentence: who waits for whom, and what was lost.
 
 use mutua_algorithms::{NodeId, Phase, Value};
 
-use super::players::Player;
+use super::{lost::losses, players::Player};
 use crate::diagram::Deadlock;
 
 /// Why no process of this system can go on; none if one can.
@@ -13,8 +13,17 @@ pub(super) fn explain(player: &dyn Player) -> Option<Deadlock> {
     let all = (0..player.header().processes.len()).map(NodeId::from);
     let waiting: Vec<_> = all.filter(|&who| waits(player, who)).collect();
     let graph = Graph { player, waiting: &waiting };
-    let reason = graph.cycle().or_else(|| graph.down()).unwrap_or_else(|| graph.all());
-    Some(Deadlock { sentence: format!("deadlock: {reason}"), waiting })
+    let mut losses = losses(player.header(), player.events());
+    let reason = graph.cycle().unwrap_or_else(|| match graph.down() {
+        Some(down) => {
+            // The crash is the reason that messages to the process were lost.
+            losses.messages.clear();
+            down
+        }
+        None => graph.all(),
+    });
+    let losses = losses.words();
+    Some(Deadlock { sentence: format!("deadlock: {reason}{losses}"), waiting })
 }
 
 fn waits(player: &dyn Player, who: NodeId) -> bool {

@@ -7,7 +7,7 @@ use mutua_algorithms::{NodeId, Quorums, Setup, StartError, registry};
 use super::{
     Command, Expectation, Item, Line, Script,
     check::{self, Mismatch, Unexpected},
-    deadlock,
+    deadlock, lost,
     players::{self, Player},
 };
 use crate::{
@@ -90,6 +90,11 @@ impl Played {
         }
         let plain = |text: &str| text.trim_start_matches('#').trim().to_owned();
         remarks.into_iter().map(|(at, text)| (at, plain(&text))).collect()
+    }
+
+    /// The token or the messages that were lost, as the end of a sentence.
+    pub fn losses(&self) -> String {
+        lost::losses(&self.header, &self.events).words()
     }
 
     /// The failures, a sentence each.

@@ -384,6 +384,27 @@ fn a_crashed_process_is_the_reason_of_a_deadlock() {
     let held = format!("{head}A requests\ndeliver all\ncrash A\nB requests\ndeliver all\n");
     let found = sentence(&held);
     assert_eq!(found.as_deref(), Some("deadlock: B waits for A (at C), which has crashed"));
+    // Only the token of a token algorithm is lost with a process.
+    let crashed = "algorithm naimi-trehel\nprocesses A B\nB requests\ncrash A\ndeliver B -> A\n";
+    assert_eq!(
+        sentence(crashed).as_deref(),
+        Some(
+            "deadlock: B waits, and no message is in flight; the token was lost with the crash of A"
+        )
+    );
+    let dropped = "algorithm le-lann\nprocesses A B\nA requests\nlose A -> B\n";
+    assert_eq!(
+        sentence(dropped).as_deref(),
+        Some("deadlock: A waits for B; the token from A to B was dropped")
+    );
+    let request = "algorithm suzuki-kasami\nprocesses A B\nB requests\nlose B -> A\n";
+    assert_eq!(
+        sentence(request).as_deref(),
+        Some(
+            "deadlock: B waits, and no message is in flight; the message request from B to A was \
+             dropped"
+        )
+    );
     let idle = format!("{head}crash A\nB requests\ndeliver all\n");
     assert_eq!(sentence(&idle), None);
 }

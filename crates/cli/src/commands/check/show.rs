@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mutua_algorithms::{Claim, Fields, NodeId};
 use mutua_checker::{
-    Event, INVARIANT_FORMS, Report, Search, Stop, Task, Trail, Verdict, What, name_of,
+    Event, Happening, INVARIANT_FORMS, Report, Search, Stop, Task, Trail, Verdict, What, name_of,
 };
 use mutua_lab::counterexample;
 use serde_json::{Value, json};
@@ -240,7 +240,12 @@ fn behind<'a>(verdict: &Verdict, report: &'a Report) -> Option<&'a [&'static str
 /// Why a process waits for ever at the end of a run, or in its cycle.
 fn explanation(task: &Task, property: &str, trail: &Trail) -> String {
     if let Some(cycle) = trail.cycle {
-        return lasso(trail, cycle);
+        return lasso(trail, cycle, &losses());
+    }
+    if property == Claim::Termination.name() {
+        return format!("       {} for ever for the coordinator{}\n", waiting(trail), losses());
+    let scripted = || counterexample::script(task, property, trail).ok();
+    let losses = || scripted().map_or_else(String::new, |scripted| scripted.played.losses());
     }
     if property == Claim::Agreement.name() {
         return match task.system.repair {
@@ -249,8 +254,7 @@ fn explanation(task: &Task, property: &str, trail: &Trail) -> String {
         };
     }
     // The run ends in a deadlock, if the script of it does.
-    let scripted = counterexample::script(task, property, trail).ok();
-    let deadlock = scripted.and_then(|scripted| scripted.played.deadlock);
+    let deadlock = scripted().and_then(|scripted| scripted.played.deadlock);
     deadlock.map_or_else(String::new, |deadlock| format!("       {}\n", deadlock.sentence))
 }
 
@@ -305,30 +309,62 @@ fn two_in_charge(task: &Task, trail: &Trail) -> String {
     format!("{}       at {who}: {why}\n", last(trail))
 }
 
-/// The steps that repeat, and the processes that wait for ever meanwhile.
-fn lasso(trail: &Trail, cycle: usize) -> String {
-    let names: Vec<_> = starving(trail).into_iter().map(name_of).collect();
-    let waits = match names.len() {
-        0 => return String::new(),
-        1 => "waits",
-        _ => "wait",
-    };
-    let (from, to, who) = (cycle + 1, trail.steps.len(), names.join(" and "));
-    format!("       steps {from} to {to} repeat: {who} {waits} for ever\n")
+/// The steps that repeat, the processes that wait for ever meanwhile, and what each process does
+/// again and again.
+fn lasso(trail: &Trail, cycle: usize, losses: &str) -> String {
+    if trail.waiting.is_empty() {
+        return String::new();
+    }
+    let (from, to) = (cycle + 1, trail.steps.len());
+    let (who, does) = (waiting(trail), repeated(&trail.steps[cycle..]).join("; "));
+    format!("       steps {from} to {to} repeat: {who} for ever; {does}{losses}\n")
 }
 
-/// The processes that have requested and do not enter afterwards.
-fn starving(trail: &Trail) -> Vec<NodeId> {
-    let mut waiting = Vec::new();
-    for step in &trail.steps {
-        let requests = matches!(step.what, What::Event(Event::Request));
-        if step.enters {
-            waiting.retain(|&who| who != step.at);
-        } else if requests {
-            waiting.push(step.at);
+/// `P0 waits`, or `P0 and P2 wait`.
+fn waiting(trail: &Trail) -> String {
+    let names: Vec<_> = trail.waiting.iter().copied().map(name_of).collect();
+    format!("{} {}", listed(&names), if names.len() == 1 { "waits" } else { "wait" })
+}
+
+/// What each process does in these steps, as in `P1 requests, enters and exits`.
+fn repeated(steps: &[Happening]) -> Vec<String> {
+    let mut all: BTreeMap<NodeId, (Vec<String>, Vec<String>)> = BTreeMap::new();
+    for step in steps {
+        let (does, receives) = all.entry(step.at).or_default();
+        let (list, what) = match &step.what {
+            What::Event(Event::Request) => (&mut *does, "requests".to_owned()),
+            What::Event(Event::Release) => (&mut *does, "exits".to_owned()),
+            What::Event(Event::Start) => (&mut *does, "starts an election".to_owned()),
+            What::Event(Event::Timeout(timer)) => {
+                (&mut *does, format!("times out ({})", timer.word()))
+            }
+            What::Deliver(message) if !step.down => (receives, message.kind.to_owned()),
+            // The others happen so many times in a run, and reports say nothing new again.
+            _ => continue,
+        };
+        if !list.contains(&what) {
+            list.push(what);
+        }
+        if step.enters && !does.iter().any(|what| what == "enters") {
+            does.push("enters".to_owned());
         }
     }
-    waiting
+    let words = all.into_iter().map(|(who, (mut does, receives))| {
+        if !receives.is_empty() {
+            does.push(format!("receives {}", receives.join(" and ")));
+        }
+        format!("{} {}", name_of(who), listed(&does))
+    });
+    words.collect()
+}
+
+/// `a, b and c`.
+fn listed(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
 }
 
 /// The language of invariants as one array.
@@ -402,8 +438,6 @@ fn trail_text(trail: &Trail, states: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mutua_checker::Happening;
-
     use super::*;
 
     #[test]
@@ -423,7 +457,10 @@ mod tests {
             step(1, exit(), false),
             step(1, request(), true),
         ];
-        let trail = Trail { steps, cycle: Some(2), last: Vec::new(), flags: None };
-        assert_eq!(lasso(&trail, 2), "       steps 3 to 4 repeat: P0 waits for ever\n");
+        let waiting = vec![NodeId(0)];
+        let trail = Trail { steps, cycle: Some(2), waiting, last: Vec::new(), flags: None };
+        let sentence =
+            "       steps 3 to 4 repeat: P0 waits for ever; P1 exits, requests and enters\n";
+        assert_eq!(lasso(&trail, 2, ""), sentence);
     }
 }
