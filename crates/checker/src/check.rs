@@ -200,6 +200,7 @@ const REPAIRED: [Claim; 5] = [
     Claim::Agreement,
     Claim::Fencing,
 ];
+        self.refuse_unknown_kinds()?;
 
 /// The properties that are checked by default.
 pub(crate) fn properties(task: &Task, about: &About) -> Vec<Claim> {

@@ -113,6 +113,7 @@ mod host;
 mod ids;
 mod intern;
 mod invariant;
+mod kinds;
 mod known;
 mod limits;
 mod model;

@@ -9,6 +9,7 @@ use crate::{
     evidence::{CheckError, Evidence},
     ghost::Ghost,
     invariant::KindError,
+    kinds::kinds_of,
     model::{Build, MOST_INVARIANTS, Model, invariant_bit},
     search::Reached,
     trail::trail_of,
@@ -42,6 +43,31 @@ impl Checker<'_> {
         let claims = claims.iter().map(|claim| claim.name().into());
         let invariants = if self.judges(ghost) { self.task.invariants.as_slice() } else { &[] };
         claims.chain(invariants.iter().map(|one| one.name().to_owned().into())).collect()
+    }
+
+    /// A kind of messages that the algorithm does not have is a mistake; one that is not sent in
+    /// this system is none.
+    pub(super) fn refuse_unknown_kinds(&self) -> Result<(), CheckError> {
+        let is_repaired = self.task.system.repair.is_some();
+        for invariant in &self.task.invariants {
+            let named = invariant.kinds();
+            // Most formulas name none.
+            let known =
+                if named.is_empty() { None } else { kinds_of(self.about.name, is_repaired) };
+            let Some(known) = known else { continue };
+            let Some(unknown) = named.into_iter().find(|kind| !known.contains(kind)) else {
+                continue;
+            };
+            let alike = |kind: &str| strsim::normalized_damerau_levenshtein(unknown, kind);
+            let nearest = known.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)));
+            let why = KindError::UnknownKind {
+                unknown: unknown.to_owned(),
+                nearest: nearest.copied().unwrap_or_default(),
+                known: known.iter().copied().collect::<Vec<_>>().join(", "),
+            };
+            return Err(CheckError::Unjudged { name: invariant.name().to_owned(), why });
+        }
+        Ok(())
     }
 
     pub(super) fn refuse_unjudged(

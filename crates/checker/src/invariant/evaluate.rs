@@ -127,13 +127,23 @@ impl Invariant {
         names
     }
 
-    /// The kinds of messages that it names.
+    /// The kinds of messages that it names, in `messages(KIND)` or beside `m.kind`.
     pub(crate) fn kinds(&self) -> BTreeSet<&str> {
+        let is_kind = |part: &Expression| matches!(part, Expression::Member(_, of) if of == "kind");
         let mut kinds = BTreeSet::new();
-        self.body.visit(&mut |part| {
-            if let Expression::Messages(Some(kind), ..) = part {
+        self.body.visit(&mut |part| match part {
+            Expression::Messages(Some(kind), ..) => {
                 kinds.insert(kind.as_str());
             }
+            Expression::Compare(_, a, b) => {
+                for (one, other) in [(a, b), (b, a)] {
+                    if let (true, Expression::Literal(Item::Word(word))) = (is_kind(one), &**other)
+                    {
+                        kinds.insert(word);
+                    }
+                }
+            }
+            _ => {}
         });
         kinds
     }

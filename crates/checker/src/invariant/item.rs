@@ -119,6 +119,16 @@ pub enum KindError {
         /// The variables that processes have.
         known: String,
     },
+    /// The algorithm has no messages of this kind.
+    #[error("no message is of the kind `{unknown}`: the nearest one is `{nearest}`, of {known}")]
+    UnknownKind {
+        /// The kind.
+        unknown: String,
+        /// The kind that is spelt most like it.
+        nearest: &'static str,
+        /// The kinds of messages.
+        known: String,
+    },
     /// The algorithm does not run on this structure.
     #[error("the algorithm has no {0}")]
     NoStructure(&'static str),

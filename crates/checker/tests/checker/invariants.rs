@@ -87,7 +87,8 @@ fn reductions_and_workers_do_not_change_a_verdict() {
 
 #[test]
 fn a_premise_that_is_never_true_and_a_kind_that_is_never_sent_are_goals_missed() {
-    let report = run(&task("central", 2, &["a: size(messages(relpy)) > 0 -> false"]));
+    // A coordinator denies requests only with an option.
+    let report = run(&task("central", 2, &["a: size(messages(denied)) > 0 -> false"]));
     assert_eq!(report.verdicts[0].holds, Some(true));
     let missed: Vec<_> = report.goals.iter().filter(|goal| !goal.reached).collect();
     assert_eq!(missed.len(), 2, "{missed:?}");
@@ -108,6 +109,10 @@ fn what_cannot_be_judged_is_an_error_with_the_reason() {
     assert!(reason("central", "forall p: size(neighbours(p)) > 0").contains("no tree"));
     assert!(reason("central", "forall p: P9.phase = idle").contains("the last one is P2"));
     assert!(reason("central", "1").contains("true or false is needed"));
+    for formula in ["size(messages(relpy)) = 0", "forall m in messages(): m.kind != \"relpy\""] {
+        let reason = reason("central", formula);
+        assert!(reason.contains("`relpy`: the nearest one is `reply`, of denied, "), "{reason}");
+    }
 }
 
 #[test]
