@@ -1,5 +1,6 @@
 //! A whole check: one search for each group of properties, and what came of it.
 
+mod asked;
 mod invariants;
 mod stamps;
 #[cfg(test)]
@@ -8,9 +9,11 @@ mod together;
 
 use std::borrow::Cow;
 
+pub use asked::checkable;
+pub(crate) use asked::properties;
 pub(crate) use invariants::Names;
 
-use mutua_algorithms::{About, Claim, Kind, NodeId, registry, self_stabilizing::Settling};
+use mutua_algorithms::{About, Claim, Kind, NodeId, self_stabilizing::Settling};
 
 use together::Together;
 
@@ -88,8 +91,10 @@ pub struct Search {
     pub depth: usize,
     /// Time taken.
     pub seconds: f64,
-    /// Memory for the states.
+    /// Memory for the states; of several searches, of the one that needs most.
     pub bytes: usize,
+    /// The states in that memory.
+    pub stored: u64,
     /// Why it ended before everything was seen, if it did.
     pub stopped: Option<Stop>,
     /// Where it ended at a limit: every run of fewer steps than this was looked at. None where
@@ -105,6 +110,11 @@ impl Search {
     /// Whether it ended at a limit, with more to be seen.
     pub fn is_limited(&self) -> bool {
         self.stopped.is_some_and(|stop| stop != Stop::Found)
+    }
+
+    /// Memory for a state.
+    pub fn bytes_a_state(&self) -> f64 {
+        self.bytes as f64 / self.stored.max(1) as f64
     }
 }
 
@@ -157,11 +167,12 @@ const NO_PANIC: &str = "no-panic";
 
 /// Checks a system.
 pub fn check(task: &Task, host: &mut dyn Host) -> Result<Report, CheckError> {
-    let about = registry::about(&task.name)
-        .ok_or_else(|| CheckError::UnknownAlgorithm { name: task.name.clone() })?;
+    let about = task.algorithm()?;
     if let Some(report) = ring::check(task, host)? {
         return Ok(report);
     }
+    asked::refuse_unchecked(task, about)?;
+    asked::refuse_unread(task, about)?;
     let make = |build| Model::new(&task.name, &task.system, build);
     let report = Report::default();
     let checker = Checker { task, about, make: &make, host, report, spent: 0.0 };
@@ -176,54 +187,6 @@ const WITH_GHOST: [(Claim, Ghost); 3] = [
     (Claim::Ordering, Ghost::Ordering),
 ];
 
-/// All that can be checked of an algorithm of this kind, but for a self-stabilizing ring under a
-/// daemon.
-pub fn checkable(kind: Kind) -> &'static [Claim] {
-    match kind {
-        Kind::Mutex => &[
-            Claim::MutualExclusion,
-            Claim::DeadlockFree,
-            Claim::Liveness,
-            Claim::Fencing,
-            Claim::Ordering,
-            Claim::BoundedBypass,
-        ],
-        Kind::Election => &[Claim::Agreement, Claim::Termination],
-    }
-}
-
-/// The properties of an algorithm with a repair: one leader in each view beside the algorithm's.
-const REPAIRED: [Claim; 5] = [
-    Claim::MutualExclusion,
-    Claim::DeadlockFree,
-    Claim::Liveness,
-    Claim::Agreement,
-    Claim::Fencing,
-];
-        self.refuse_unknown_kinds()?;
-
-/// The properties that are checked by default.
-pub(crate) fn properties(task: &Task, about: &About) -> Vec<Claim> {
-    if let Some(properties) = &task.properties {
-        return properties.clone();
-    }
-    if task.system.repair.is_some() {
-        return REPAIRED.to_vec();
-    }
-    let expected: &[Claim] = match about.kind {
-        Kind::Mutex => {
-            &[Claim::MutualExclusion, Claim::DeadlockFree, Claim::Liveness, Claim::Fencing]
-        }
-        Kind::Election => &[Claim::Agreement, Claim::Termination],
-    };
-    let mut wanted = if about.control { expected.to_vec() } else { Vec::new() };
-    let expected = wanted.clone();
-    wanted.extend(about.claims.iter().filter(|&claim| !expected.contains(claim)));
-    // Convergence is a matter of the ring under a daemon, not of processes and messages.
-    wanted.retain(|&claim| claim != Claim::Convergence);
-    wanted
-}
-
 struct Checker<'a> {
     task: &'a Task,
     about: &'static About,
@@ -237,6 +200,7 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn check(mut self) -> Result<Report, CheckError> {
+        self.refuse_unknown_kinds()?;
         let wanted = properties(self.task, self.about);
         let needs_ghost = |claim: &Claim| WITH_GHOST.iter().any(|(other, _)| other == claim);
         let plain: Vec<_> = wanted.iter().copied().filter(|claim| !needs_ghost(claim)).collect();
@@ -393,20 +357,27 @@ impl Checker<'_> {
     }
 
     fn record_search(&mut self, model: &Model, claims: &[Claim], reached: &Reached) {
+        let search = self.searched(model, claims, reached);
+        self.report.searches.push(search);
+    }
+
+    /// A search for these properties, with the time that was spent before it.
+    fn searched(&mut self, model: &Model, claims: &[Claim], reached: &Reached) -> Search {
         let depth = reached.depths.len().saturating_sub(1);
         let at_limit = reached.stopped.is_some_and(Stop::is_depth_known);
-        self.report.searches.push(Search {
+        Search {
             properties: self.names(model.ghost, claims),
             states: reached.states(),
             steps: reached.steps,
             depth,
             seconds: reached.seconds + std::mem::take(&mut self.spent),
             bytes: reached.bytes(),
+            stored: reached.states(),
             stopped: reached.stopped,
             covered: (at_limit && !model.partial_order).then_some(depth),
             reductions: model.reductions(),
             cut: names_of(reached.cut),
-        });
+        }
     }
 
     fn judge(
@@ -548,12 +519,4 @@ impl Checker<'_> {
 fn round(model: &Model, reached: &Reached, trap: &Trap) -> Trail {
     let (way, cycle) = trap.way_round(model, reached);
     trail_round(model, reached, &way, cycle)
-}
-
-impl Task {
-    /// How many processes there are, a dedicated coordinator included.
-    pub fn processes(&self) -> Result<usize, CheckError> {
-        let build = Build::plain(Ghost::None);
-        Ok(Model::new(&self.name, &self.system, build)?.processes)
-    }
 }

@@ -25,6 +25,22 @@ pub enum CheckError {
         /// The most that can be explored.
         most: usize,
     },
+    /// A part of the task would have no effect.
+    #[error("{what} do not apply {here}")]
+    Unread {
+        /// What would have none.
+        what: &'static str,
+        /// The system that does not look at it, and what would be right.
+        here: &'static str,
+    },
+    /// No search judges this property of such a system: it would seem to hold.
+    #[error("{property} is not checked of this system: use one of {known}")]
+    NotChecked {
+        /// The property.
+        property: &'static str,
+        /// The properties that are checked.
+        known: String,
+    },
     /// The budget of a state counts each kind of fault in a few bits.
     #[error(
         "{count} crashes, restarts, losses, duplicates, messages of the application or delays are \
@@ -84,6 +100,8 @@ impl CheckError {
             Self::Start(_)
             | Self::UnknownAlgorithm { .. }
             | Self::TooManyProcesses { .. }
+            | Self::Unread { .. }
+            | Self::NotChecked { .. }
             | Self::TooManyFaults { .. }
             | Self::TooLarge { .. }
             | Self::TooManyInvariants { .. }

@@ -1,6 +1,6 @@
 //! The graph of all states of a small system, to be drawn.
 
-use mutua_algorithms::{Fields, NodeId, StartError, registry, self_stabilizing};
+use mutua_algorithms::{Fields, NodeId, StartError};
 
 use crate::{
     actor::Event,
@@ -52,9 +52,8 @@ pub struct GraphStep {
 
 /// The graph of a system of at most so many states. Of its reductions only clocks are shifted.
 pub fn graph(task: &Task, most: u64, host: &mut dyn Host) -> Result<Graph, CheckError> {
-    let about = registry::about(&task.name)
-        .ok_or_else(|| CheckError::UnknownAlgorithm { name: task.name.clone() })?;
-    if self_stabilizing::begin(about, &task.system.setup)?.is_some() {
+    task.algorithm()?;
+    if task.has_daemon() {
         let why = "a ring under a daemon has no graph: use daemon=messages";
         return Err(CheckError::Start(StartError::new(why)));
     }

@@ -88,6 +88,7 @@ impl Stop {
             Self::Depth => "the limit of depth was reached".to_owned(),
             Self::Delays(most) => format!("only runs with at most {most} delays"),
             Self::Found => "a violation was found".to_owned(),
+            Self::Walked(1) => "only 1 random run, which proves nothing".to_owned(),
             Self::Walked(runs) => format!("only {runs} random runs, which prove nothing"),
         }
     }

@@ -224,9 +224,7 @@ impl Model {
     ) -> Result<Self, CheckError> {
         let about = start.about();
         let processes = actors.len();
-        if processes > MOST_PROCESSES {
-            return Err(CheckError::TooManyProcesses { processes, most: MOST_PROCESSES });
-        }
+        assert!(processes <= MOST_PROCESSES, "a system is judged before its processes are made");
         let app_messages = if build.ghost == Ghost::Ordering { system.app_messages } else { 0 };
         let links = system.links(about);
         let rules = Rules {

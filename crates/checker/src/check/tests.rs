@@ -1,6 +1,6 @@
 //! Wrong reductions: a violation that only they find gives no verdict.
 
-use mutua_algorithms::{Renaming, Setup, Topology};
+use mutua_algorithms::{Renaming, Setup, Topology, registry};
 
 use super::*;
 use crate::host::NoClock;

@@ -5,6 +5,7 @@ mod invariants;
 mod mutants;
 mod pictures;
 mod reduction;
+mod refusals;
 mod repairs;
 mod stateright;
 mod table;

@@ -39,6 +39,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let task = arguments.task()?;
     let mut line = Line::new();
     if let Some(file) = &arguments.graph {
+        if arguments.compares() {
+            return Err(usage("--graph draws one graph: use --reduction all or none"));
+        }
         return write_graph(&task, file, &mut line);
     }
     let report = mutua_checker::check(&task, &mut line).map_err(failed)?;

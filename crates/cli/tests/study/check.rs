@@ -39,6 +39,19 @@ fn directory(name: &str) -> PathBuf {
 }
 
 #[test]
+fn the_bytes_of_a_state_are_those_of_the_search_that_needs_most() {
+    // A search for each process that may receive a message of the application.
+    let ordering = "check ricart-agrawala --nodes 3 --property ordering";
+    let printed = text(ordering);
+    assert!(printed.contains(" bytes a state in the largest search  (ordering)"), "{printed}");
+    let search = &json(ordering)["searches"][0];
+    let figure = |name: &str| search[name].as_f64().expect("a figure");
+    assert!(figure("bytes_a_state") > 1.5 * figure("bytes") / figure("states"), "{search}");
+    let printed = text("check ricart-agrawala --nodes 2 --property liveness");
+    assert!(printed.contains(" bytes a state  (liveness)"), "{printed}");
+}
+
+#[test]
 fn exit_codes_say_held_violated_unfinished_or_misused() {
     assert_eq!(code("check ricart-agrawala --nodes 2 --entries 2"), Some(0));
     assert_eq!(code("check maekawa-basic --nodes 4"), Some(1));
@@ -82,6 +95,12 @@ fn merging_visits_fewer_states_and_finds_the_same() {
         properties.iter().map(|one| (one["name"].clone(), one["holds"].clone())).collect()
     };
     assert_eq!(found(&all), found(&none));
+}
+
+#[test]
+fn convergence_is_a_property_of_a_ring_under_a_daemon() {
+    let ring = "check dijkstra --nodes 3 --with daemon=central --property convergence";
+    assert_eq!(code(ring), Some(0));
 }
 
 #[test]
@@ -284,8 +303,30 @@ fn misuse_is_explained_by_what_was_given() {
         ("check lamport --nodes 2 --graph x.svg --invariant false", "cannot be used with"),
         ("check lamport --nodes 2 --contenders 0,0", "contender 0 is given twice"),
         ("check lamport --nodes 4000000000", "at most 15"),
-        ("check dijkstra --with daemon=central --invariant false", "does not apply under a daemon"),
+        (
+            "check dijkstra --with daemon=central --invariant false",
+            "invariants do not apply under a daemon",
+        ),
         ("check dijkstra --with daemon=central --property liveness", "only convergence"),
+        ("check dijkstra --with daemon=central --app-messages 2", "messages of the application"),
+        ("check dijkstra --with daemon=central --timers any", "timers do not apply"),
+        ("check dijkstra --with daemon=central --in-cs", "holders do not apply"),
+        ("check dijkstra --with daemon=central --nodes 4000000000", "at most 15"),
+        ("check dijkstra --property convergence", "unknown property"),
+        ("check lamport --nodes 2 --crashed 1", "crashed from the start do not apply"),
+        ("check lamport --nodes 2 --timers any", "timers do not apply to mutual exclusion"),
+        ("check bully --nodes 2 --in-cs", "holders do not apply to an election"),
+        ("check raymond --nodes 2 --app-messages 5", "leave them out, or check ordering"),
+        ("check lamport --nodes 2 --walks 5 --reduction none", "cannot be used with"),
+        ("check lamport --nodes 2 --walks 5 --first", "cannot be used with"),
+        ("check lamport --nodes 2 --graph x.dot --depth 3", "cannot be used with"),
+        ("check lamport --nodes 2 --graph x.dot --time 1s", "cannot be used with"),
+        ("check lamport --nodes 2 --graph x.dot --reduction both", "use --reduction all or none"),
+        ("check lamport --language", "cannot be used with"),
+        ("check --language --depth 3", "cannot be used with"),
+        ("check lamport --nodes 4000000000 --contenders 3999999999", "at most 15"),
+        ("check lamport --nodes 3 --contenders 3999999999", "give at most 3"),
+        ("check lamport --nodes 2 --invariant size(messages(relpy))=0", "nearest one is `reply`"),
         ("check dijkstra --with daemon=central --nodes 12", "use fewer processes"),
         ("cluster up 3 --algorithm nope", "unknown algorithm of nodes `nope`"),
         ("demo bank --picture x.foo", "ends in .svg, .png or .pdf"),
@@ -319,6 +360,24 @@ fn a_property_behind_a_violation_says_why_it_is_not_decided() {
 }
 
 #[test]
+fn what_was_lost_is_a_part_of_the_reason() {
+    let printed = text("check le-lann --nodes 2 --losses 1 --property deadlock-free");
+    let token = "deadlock: P0 waits for P1; the token from P0 to P1 was dropped\n";
+    assert!(printed.contains(token), "{printed}");
+    let printed = text("check naimi-trehel --nodes 3 --crashes 1 --property deadlock-free");
+    assert!(printed.contains("; the token was lost with the crash of P0\n"), "{printed}");
+    let printed = text("check bully --nodes 2 --losses 1 --property termination");
+    let undecided = "P0 waits for ever for the coordinator; the message coordinator from P1 to P0 \
+                     was dropped\n";
+    assert!(printed.contains(undecided), "{printed}");
+    let printed = text("check invitation --nodes 2 --losses 1 --property termination");
+    let lasso = printed.lines().find(|line| line.contains(" repeat: ")).expect(&printed);
+    assert!(lasso.contains("P0 waits for ever; P0 times out (look)"), "{lasso}");
+    assert!(lasso.contains("P1 ") && lasso.contains("receives are-you-there"), "{lasso}");
+    assert!(lasso.ends_with("; the message ready from P1 to P0 was dropped"), "{lasso}");
+}
+
+#[test]
 fn the_goals_that_were_reached_are_listed() {
     let found = text("check ricart-agrawala --nodes 2 --property mutual-exclusion");
     assert!(
@@ -338,21 +397,3 @@ fn a_counterexample_to_agreement_ends_with_what_is_wrong() {
     assert!(suspected.contains("at P2: P0 is a coordinator too"), "{suspected}");
     assert!(suspected.contains("P0: idle") && suspected.contains("(not claimed)"), "{suspected}");
 }
-#[test]
-fn what_was_lost_is_a_part_of_the_reason() {
-    let printed = text("check le-lann --nodes 2 --losses 1 --property deadlock-free");
-    let token = "deadlock: P0 waits for P1; the token from P0 to P1 was dropped\n";
-    assert!(printed.contains(token), "{printed}");
-    let printed = text("check naimi-trehel --nodes 3 --crashes 1 --property deadlock-free");
-    assert!(printed.contains("; the token was lost with the crash of P0\n"), "{printed}");
-    let printed = text("check bully --nodes 2 --losses 1 --property termination");
-    let undecided = "P0 waits for ever for the coordinator; the message coordinator from P1 to P0 \
-                     was dropped\n";
-    assert!(printed.contains(undecided), "{printed}");
-    let printed = text("check invitation --nodes 2 --losses 1 --property termination");
-    let lasso = printed.lines().find(|line| line.contains(" repeat: ")).expect(&printed);
-    assert!(lasso.contains("P0 waits for ever; P0 times out (look)"), "{lasso}");
-    assert!(lasso.contains("P1 ") && lasso.contains("receives are-you-there"), "{lasso}");
-    assert!(lasso.ends_with("; the message ready from P1 to P0 was dropped"), "{lasso}");
-}
-

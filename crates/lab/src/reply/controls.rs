@@ -1,7 +1,7 @@
 //! What the checker adds to the page: negative controls as scripts, and goals with their shortest
 //! lengths.
 
-use mutua_algorithms::{Claim, Kind, registry};
+use mutua_algorithms::{Claim, Kind, registry, self_stabilizing::Daemon};
 use mutua_checker::{Limits, NoClock, Reduction, System as Checked, Task, check, table};
 
 use super::{
@@ -38,7 +38,10 @@ pub(super) fn control(wanted: &str) -> Result<Played, Refused> {
     let (name, row) = rows().into_iter().find(|(name, _)| name == wanted).ok_or_else(unknown)?;
     let violated = row.violated.ok_or_else(unknown)?;
     for mut task in row.tasks {
-        task.limits = Limits { states: Some(MOST_STATES), ..Limits::default() };
+        // The search of a ring under a daemon has a bound of its own.
+        if !task.has_daemon() {
+            task.limits = Limits { states: Some(MOST_STATES), ..Limits::default() };
+        }
         task.first = true;
         task.properties = Some(vec![violated]);
         let report = check(&task, &mut NoClock)?;
@@ -63,7 +66,8 @@ pub(super) fn goals(text: &str) -> Result<Vec<Goal>, Refused> {
         name: script.system.algorithm.clone(),
     })?;
     let system = &script.system;
-    let is_plain = system.flags.is_none() && system.repair.is_none() && system.sections.is_empty();
+    let has_daemon = Daemon::of(about, &system.setup.settings).is_some();
+    let is_plain = !has_daemon && system.repair.is_none() && system.sections.is_empty();
     if about.kind != Kind::Mutex || !is_plain {
         return Err(Refused::Unsuited(
             "goals are for mutual exclusion by messages, without a repair and with one critical \

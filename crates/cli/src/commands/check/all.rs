@@ -90,7 +90,10 @@ fn check_row(row: Row, arguments: &Arguments) -> Result<Option<Checked>> {
     let mut unmerged = Vec::new();
     for task in &row.tasks {
         let mut task = task.clone();
-        task.limits = arguments.limits(task.limits);
+        // One search decides whether a ring settles, and has a bound of its own.
+        if !task.has_daemon() {
+            task.limits = arguments.limits(task.limits);
+        }
         let mut check = |task: &Task| {
             mutua_checker::check(task, &mut line)
                 .map_err(|error| failed(error).context(task.words()))

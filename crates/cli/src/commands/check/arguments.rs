@@ -23,6 +23,41 @@ use crate::{
     system::SystemArguments,
 };
 
+/// The options that only the check of one system has.
+const OF_ONE_SYSTEM: [&str; 28] = [
+    "name",
+    "nodes",
+    "with",
+    "topology",
+    "quorums",
+    "holder",
+    "in_cs",
+    "entries",
+    "contenders",
+    "links",
+    "timers",
+    "crashed",
+    "crashes",
+    "repair",
+    "election",
+    "detector",
+    "restarts",
+    "losses",
+    "duplicates",
+    "app_messages",
+    "properties",
+    "invariants",
+    "stated_invariants",
+    "reduction",
+    "first",
+    "walks",
+    "states",
+    "graph",
+];
+
+/// The limits of a search.
+const LIMITS: [&str; 6] = ["max_states", "max_memory", "time", "depth", "delays", "threads"];
+
 /// Model-check a small system: explore every interleaving of requests, deliveries, exits, timers
 /// and faults.
 #[derive(Args, Debug)]
@@ -32,12 +67,7 @@ pub(crate) struct Arguments {
 
     /// Check the whole table of small systems: the claims of each algorithm, the negative controls,
     /// and the repairs after a crash.
-    #[arg(long, conflicts_with_all = [
-        "name", "nodes", "with", "topology", "quorums", "holder", "in_cs", "entries", "contenders",
-        "links", "timers", "crashed", "crashes", "repair", "election", "detector", "restarts",
-        "losses", "duplicates", "app_messages", "properties", "invariants", "stated_invariants",
-        "reduction", "first", "walks", "language", "states", "graph",
-    ])]
+    #[arg(long, conflicts_with_all = OF_ONE_SYSTEM)]
     pub(crate) all: bool,
 
     /// With --all: check larger systems, which takes longer.
@@ -118,7 +148,8 @@ pub(crate) struct Arguments {
     stated_invariants: bool,
 
     /// Print the language of --invariant.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = OF_ONE_SYSTEM, conflicts_with_all = LIMITS,
+          conflicts_with_all = ["all", "counterexamples"])]
     pub(crate) language: bool,
 
     /// Merge symmetric states and skip orders of commuting steps, where that changes no verdict
@@ -157,7 +188,7 @@ pub(crate) struct Arguments {
     delays: Option<u32>,
 
     /// Instead of a search, run this many random walks with priorities; for large systems.
-    #[arg(long, value_name = "RUNS")]
+    #[arg(long, value_name = "RUNS", conflicts_with_all = ["reduction", "first"])]
     walks: Option<u64>,
 
     /// Number of changes of priorities in a random walk.
@@ -179,9 +210,9 @@ pub(crate) struct Arguments {
 
     /// Instead of checking, write the graph of all states to this file: .dot for Graphviz, of at
     /// most 50000 states, or a picture (.svg, .png, .pdf), of at most 400.
-    #[arg(long, value_name = "FILE", conflicts_with_all = [
+    #[arg(long, value_name = "FILE", conflicts_with_all = LIMITS, conflicts_with_all = [
         "properties", "invariants", "stated_invariants", "walks", "counterexamples", "json",
-        "states",
+        "states", "first", "app_messages",
     ])]
     pub(crate) graph: Option<PathBuf>,
 
@@ -256,22 +287,13 @@ impl Arguments {
         if none && self.restarts == 0 {
             return Err(usage("no process contends: give at least one contender and one entry"));
         }
-        if system.setup.nodes as usize > MOST_PROCESSES {
-            let nodes = system.setup.nodes;
-            return Err(usage(format!(
-                "{nodes} processes are too many to search; at most {MOST_PROCESSES}"
-            )));
-        }
-        if Daemon::of(about, &system.setup.settings).is_some() {
-            self.refuse_under_a_daemon()?;
-        }
         let invariants = self.judged(about)?;
         // As with --property, only what is asked for is checked.
         let nothing_else = (!invariants.is_empty()).then(Vec::new);
         Ok(Task {
             name: about.name.to_owned(),
+            properties: self.chosen(about, &system)?.or(nothing_else),
             system,
-            properties: self.chosen(about.kind)?.or(nothing_else),
             invariants,
             reduction: match self.reduction {
                 ReductionArgument::None => Reduction::None,
@@ -306,34 +328,6 @@ impl Arguments {
             return Err(usage(format!("contender {} is given twice", twice.1)));
         }
         Ok(())
-    }
-
-    /// Under a daemon there are flags and moves only: one search decides whether the ring settles.
-    fn refuse_under_a_daemon(&self) -> Result<()> {
-        let only_convergence = self.properties.iter().all(|name| name == Claim::Convergence.name());
-        let without_effect = [
-            ("--property", !only_convergence),
-            ("--invariant", !self.invariants.is_empty()),
-            ("--entries", self.entries != 1),
-            ("--contenders", self.contenders.is_some()),
-            ("--links", self.links.is_some()),
-            ("--crashes", self.crashes > 0),
-            ("--losses", self.losses > 0),
-            ("--duplicates", self.duplicates > 0),
-            ("--max-states", self.max_states.is_some()),
-            ("--max-memory", self.max_memory.is_some()),
-            ("--time", self.time.is_some()),
-            ("--depth", self.depth.is_some()),
-            ("--delays", self.delays.is_some()),
-            ("--walks", self.walks.is_some()),
-        ];
-        match without_effect.iter().find(|(_, given)| *given) {
-            None => Ok(()),
-            Some((option, _)) => Err(usage(format!(
-                "{option} does not apply under a daemon, where only convergence is checked: leave \
-                 it out, or use --with daemon=messages"
-            ))),
-        }
     }
 
     /// The invariants that are asked for.
@@ -435,11 +429,14 @@ impl Arguments {
         }
     }
 
-    fn chosen(&self, kind: Kind) -> Result<Option<Vec<Claim>>> {
+    fn chosen(&self, about: &About, system: &System) -> Result<Option<Vec<Claim>>> {
         if self.properties.is_empty() {
             return Ok(None);
         }
-        let mut known = checkable(kind).to_vec();
+        let mut known = checkable(about.kind).to_vec();
+        if Daemon::of(about, &system.setup.settings).is_some() {
+            known.push(Claim::Convergence);
+        }
         if self.repair != RepairArgument::None {
             known.push(Claim::Agreement);
         }
@@ -453,11 +450,14 @@ impl Arguments {
     }
 }
 
-/// `3`: processes 0, 1 and 2. `0,2`: those two.
+/// `3`: processes 0, 1 and 2. `0,2`: those two. Of more processes than can be searched the first
+/// will do for the refusal.
 fn parse_contenders(text: &str) -> Result<Vec<NodeId>> {
     let numbers: Option<Vec<u32>> = text.split(',').map(|part| part.trim().parse().ok()).collect();
     match numbers.as_deref() {
-        Some([count]) if !text.contains(',') => Ok((0..*count).map(NodeId).collect()),
+        Some([count]) if !text.contains(',') => {
+            Ok((0..*count).take(MOST_PROCESSES + 1).map(NodeId).collect())
+        }
         Some(ids) => Ok(ids.iter().copied().map(NodeId).collect()),
         None => Err(usage(format!(
             "invalid contenders `{text}`: give a number of processes, or ids such as 0,2"
