@@ -200,8 +200,8 @@ impl Lowest {
     }
 }
 
-/// A reading or a count as a small number.
-fn small(count: u64) -> u32 {
+/// A reading or a count as a number that leaves room beside it.
+pub(crate) fn small(count: u64) -> u32 {
     let found = u32::try_from(count).ok().filter(|&count| count < 1 << 24);
     found.expect("clocks of an exploration stay small")
 }

@@ -25,6 +25,14 @@
 //! search is made for each process that could be the receiver, so that the steps at different
 //! processes do not compete for the one message, and orders of them can be left out.
 //!
+//! Where orders of steps are not left out, such a message that changes the clock alone arrives just
+//! before the next event at its process that sends something. This leaves out that it arrives
+//! before an event that sends nothing, and assumes that the order of the two makes no difference:
+//! that an algorithm uses a reading at once or not at all, and does nothing at a later event
+//! because its clock stands higher since. Nothing checks this assumption. Only Lamport's algorithm
+//! acts on a reading (`observed`), and on its links, which keep order, orders of steps are left out
+//! instead.
+//!
 //! *Orders of steps*: of commuting steps one order is taken, see `step/order.rs`. The order of the
 //! entries and their timestamps are the same in all orders, and a run whose entries are not in the
 //! order of their timestamps is noticed in every order: when the later timestamp enters, the other
@@ -40,7 +48,7 @@ use crate::{
     evidence::CheckError,
     ghost::Ghost,
     model::{Build, PANIC, bit},
-    search::{Reached, Wanted, search},
+    search::{Wanted, search},
 };
 
 impl Checker<'_> {
@@ -62,7 +70,10 @@ impl Checker<'_> {
             let properties = PANIC | bit(Claim::Ordering) | bit(Claim::DeadlockFree);
             let wanted = Wanted { properties, first: true };
             let reached = search(&model, wanted, &self.task.limits, self.host);
-            let one = self.one_search(&model.reductions(), &reached);
+            let mut one = self.searched(&model, &[Claim::Ordering], &reached);
+            one.reductions.push("timestamps for what happened before".to_owned());
+            // A message of the application and the event after it are one step.
+            one.covered = None;
             let is_limited = one.is_limited();
             let is_settled = !is_limited
                 && reached.found.is_empty()
@@ -102,32 +113,18 @@ impl Checker<'_> {
             && about.uses_stamps
             && self.is_claimed(Claim::Ordering)
     }
-
-    fn one_search(&mut self, reductions: &[String], reached: &Reached) -> Search {
-        let mut reductions = reductions.to_vec();
-        reductions.push("timestamps for what happened before".to_owned());
-        Search {
-            properties: vec![Claim::Ordering.name().into()],
-            states: reached.states(),
-            steps: reached.steps,
-            depth: reached.depths.len().saturating_sub(1),
-            seconds: reached.seconds + std::mem::take(&mut self.spent),
-            bytes: reached.bytes(),
-            stopped: reached.stopped,
-            reductions,
-            ..Search::default()
-        }
-    }
 }
 
-/// Two searches, one after the other, as one.
+/// Two searches, one after the other, as one. The memory of the first is free again in the second.
 fn together(a: Search, b: Search) -> Search {
+    let (bytes, stored) = (a.bytes, a.stored).max((b.bytes, b.stored));
     Search {
         states: a.states + b.states,
         steps: a.steps + b.steps,
         depth: a.depth.max(b.depth),
         seconds: a.seconds + b.seconds,
-        bytes: a.bytes.max(b.bytes),
+        bytes,
+        stored,
         stopped: a.stopped.or(b.stopped),
         ..b
     }

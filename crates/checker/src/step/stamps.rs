@@ -7,11 +7,9 @@ use super::{Action, Step, Stepper};
 use crate::{
     catalogue::{CLOCK_ONLY, Delivery, Move, NOTHING, Outcome},
     ids::{LocalId, OutboxId},
+    known::small,
     model::{Properties, bit},
 };
-
-/// Readings are below this, so that one goes into a number with a process.
-const READINGS: u64 = 1 << 24;
 
 impl Stepper<'_> {
     /// A message of the application arrives at a process, from any other one, with any reading that
@@ -74,7 +72,8 @@ impl Stepper<'_> {
         }
     }
 
-    /// Whether what was heard is put off until the next event at its process. Not where orders of
+    /// Whether what was heard is put off until the next event at its process, which assumes that
+    /// an algorithm uses a reading at once or not at all (`check/stamps.rs`). Not where orders of
     /// steps are left out: that puts off as much, and keeps all ways to a state equally long.
     fn waits_for_event(&self, heard: Outcome) -> bool {
         heard.marks & CLOCK_ONLY != 0 && !self.model.partial_order
@@ -134,8 +133,7 @@ impl Stepper<'_> {
     }
 
     fn hear(&mut self, local: LocalId, from: usize, sent: u64) -> Outcome {
-        assert!(sent < READINGS, "clocks of an exploration stay small");
-        let code = (from as u64 * READINGS + sent) as u32;
+        let code = (from as u32) << 24 | small(sent);
         self.heard.get(local, code).unwrap_or_else(|| {
             let outcome = self.model.catalogue().hear(local, NodeId::from(from), sent);
             self.heard.set(local, code, outcome);

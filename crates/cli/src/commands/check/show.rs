@@ -83,6 +83,7 @@ fn search_json(search: &Search) -> Value {
         "seconds": search.seconds,
         "states_per_second": search.states as f64 / search.seconds.max(1e-9),
         "bytes": search.bytes,
+        "bytes_a_state": search.bytes_a_state(),
         "stopped": search.stopped.map(|stop| stop.words()),
         "covered": search.covered,
         "reductions": search.reductions,
@@ -166,14 +167,15 @@ fn search_text(search: &Search) -> String {
     }
     let mut text = format!(
         "  {} states, {} steps, depth {}, {:.2} s, {:.2} million states/s, {:.1} MiB, {:.0} bytes \
-         a state  ({})\n",
+         a state{}  ({})\n",
         search.states,
         search.steps,
         search.depth,
         search.seconds,
         search.states as f64 / search.seconds.max(1e-9) / 1e6,
         search.bytes as f64 / f64::from(1 << 20),
-        search.bytes as f64 / search.states.max(1) as f64,
+        search.bytes_a_state(),
+        if search.stored < search.states { " in the largest search" } else { "" },
         search.properties.join(", "),
     );
     if let Some(stop) = search.stopped {
@@ -239,13 +241,13 @@ fn behind<'a>(verdict: &Verdict, report: &'a Report) -> Option<&'a [&'static str
 
 /// Why a process waits for ever at the end of a run, or in its cycle.
 fn explanation(task: &Task, property: &str, trail: &Trail) -> String {
+    let scripted = || counterexample::script(task, property, trail).ok();
+    let losses = || scripted().map_or_else(String::new, |scripted| scripted.played.losses());
     if let Some(cycle) = trail.cycle {
         return lasso(trail, cycle, &losses());
     }
     if property == Claim::Termination.name() {
         return format!("       {} for ever for the coordinator{}\n", waiting(trail), losses());
-    let scripted = || counterexample::script(task, property, trail).ok();
-    let losses = || scripted().map_or_else(String::new, |scripted| scripted.played.losses());
     }
     if property == Claim::Agreement.name() {
         return match task.system.repair {
