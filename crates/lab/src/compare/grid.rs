@@ -3,7 +3,7 @@
 use mutua_algorithms::{About, Kind, Setup, StartError, registry};
 use mutua_simulator::{
     Distribution, Interval, Load, Plan, Quantiles, RegionsError, Report, Theory, TheoryLoad,
-    is_overloaded as faster_than_granted, simulate_watched, theory,
+    is_overloaded, simulate_watched, theory,
 };
 use serde::{Deserialize, Serialize};
 
@@ -208,7 +208,7 @@ impl Task for Cell {
                 }
             }
         }
-        if is_overloaded(&plan, &reports) {
+        if requests_pile_up(&plan, &reports) {
             // Waits grow with the run: no mean of it is a result.
             return Figures { overloaded: true, ..Figures::default() };
         }
@@ -293,12 +293,12 @@ impl Cell {
 }
 
 /// Whether requests arrive at random and faster than they are granted.
-fn is_overloaded(plan: &Plan, reports: &[Report]) -> bool {
+fn requests_pile_up(plan: &Plan, reports: &[Report]) -> bool {
     let Load::Poisson { gap } = plan.workload.load else { return false };
     let granted = reports.iter().map(|report| report.throughput).sum::<f64>();
     let enough = reports.iter().all(|report| report.entries >= verdict::FEWEST_ENTRIES);
     let entries = reports.iter().map(|report| report.entries).sum();
-    enough && faster_than_granted(granted / reports.len() as f64, gap, entries)
+    enough && is_overloaded(granted / reports.len() as f64, gap, entries)
 }
 
 impl Figures {

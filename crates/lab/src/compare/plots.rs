@@ -4,12 +4,12 @@ mod captions;
 mod of_elections;
 mod of_repairs;
 
-use mutua_algorithms::{About, Setup, registry};
-use mutua_simulator::{Expected, Theory, TheoryLoad, theory};
+use mutua_algorithms::{About, registry};
+use mutua_simulator::{Expected, Theory, TheoryLoad};
 
 use super::{
     Comparison, Situation,
-    grid::{CellLoad, Figures, Stat},
+    grid::{Cell, CellLoad, Figures, Stat},
     results::Row,
 };
 use crate::{
@@ -49,7 +49,7 @@ fn against_size(comparison: &Comparison, situation: usize) -> Vec<Shown> {
         let one = |about: &&'static About| Series {
             name: about.name.to_owned(),
             style: style(about),
-            theory: formulas(comparison, about, load, measure),
+            theory: formulas(comparison, situation, about, load, measure),
             measured: points(
                 comparison,
                 situation,
@@ -60,7 +60,9 @@ fn against_size(comparison: &Comparison, situation: usize) -> Vec<Shown> {
             joined: false,
         };
         let (series, left_out) = measure.fitting(visible(comparison.mutexes.iter().map(one)));
-        let caption = captions::of(file, &series) + &left_out;
+        let theory =
+            |about: &About, nodes, load| theory_of(comparison, situation, about, nodes, load);
+        let caption = captions::of(file, &series, &theory) + &left_out;
         let title = title_against_size(file).to_owned();
         let file = name_of(comparison, file, situation);
         let plot = Plot { title, x, y, series };
@@ -107,7 +109,9 @@ fn against_load(comparison: &Comparison, situation: usize) -> Vec<Shown> {
         };
         let (series, left_out) = measure.fitting(visible(comparison.mutexes.iter().map(one)));
         let title = format!("{title}, {} processes", comparison.at);
-        let caption = captions::of(file, &series) + &left_out + &measure.spread(&series);
+        let caption = captions::of(file, &series, &|_, _, _| Theory::default())
+            + &left_out
+            + &measure.spread(&series);
         let file = name_of(comparison, file, situation);
         Shown { file, situation: Some(situation), plot: Plot { title, x, y, series }, caption }
     };
@@ -275,27 +279,41 @@ fn points(
     points
 }
 
+/// The formulas of a system in a situation, where what they assume holds there.
+fn theory_of(
+    comparison: &Comparison,
+    situation: usize,
+    about: &About,
+    nodes: u32,
+    load: CellLoad,
+) -> Theory {
+    let Situation { hold, latency } = comparison.situations[situation].clone();
+    let (algorithm, clients) = (about.name.to_owned(), comparison.clients());
+    Cell { algorithm, nodes, load, hold, latency, clients }.theory()
+}
+
 /// The formula's values between the smallest and the largest system.
 fn formulas(
     comparison: &Comparison,
+    situation: usize,
     about: &About,
     load: CellLoad,
     measure: Measure,
 ) -> Vec<(f64, f64)> {
-    let usual = comparison.clients().is_usual();
-    let Some(load) = load.theory().filter(|_| usual) else { return Vec::new() };
     sizes(comparison)
         .into_iter()
         .filter_map(|nodes| {
-            let theory = theory(about.name, &Setup::new(nodes), load);
+            let theory = theory_of(comparison, situation, about, nodes, load);
             measure.formula(theory).map(|expected| (f64::from(nodes), expected.value))
         })
         .filter(|(_, value)| *value > 0.0)
         .collect()
 }
 
+/// The sizes that were measured, and some between them.
 fn sizes(comparison: &Comparison) -> Vec<u32> {
-    let nodes = || comparison.rows.iter().map(|row| row.cell.nodes);
+    let measured = comparison.rows.iter().filter(|row| row.figures.refused.is_none());
+    let nodes = || measured.clone().map(|row| row.cell.nodes);
     between(nodes().min(), nodes().max())
 }
 
@@ -366,5 +384,66 @@ pub(super) fn load_name(load: TheoryLoad) -> &'static str {
     match load {
         TheoryLoad::Light => "light",
         TheoryLoad::Saturated => "saturated",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Effort, *};
+
+    /// A comparison of Ricart and Agrawala's algorithm and Raymond's in this situation, with one
+    /// figure everywhere.
+    fn comparison(hold: &str, latency: &str) -> Comparison {
+        let mutexes: Vec<_> = ["ricart-agrawala", "raymond"]
+            .iter()
+            .filter_map(|name| registry::about(name))
+            .collect();
+        let situation = Situation { hold: hold.to_owned(), latency: latency.to_owned() };
+        let grid = super::super::Grid {
+            named: mutexes.clone(),
+            sizes: vec![3, 10],
+            at: 3,
+            loads: vec![0.5],
+            situations: vec![situation],
+            clients: super::super::Clients::default(),
+        };
+        let (effort, stat) = (Effort::default(), Some(Stat { mean: 2.0, half_width: None }));
+        let figures = Figures {
+            messages: stat,
+            client_delay: stat,
+            sync_delay: stat,
+            jain: stat,
+            ..Figures::default()
+        };
+        let row = |cell| Row { cell, effort, version: String::new(), figures: figures.clone() };
+        Comparison {
+            rows: grid.cells().into_iter().map(row).collect(),
+            mutexes,
+            elections: Vec::new(),
+            repairs: Vec::new(),
+            situations: grid.situations,
+            at: grid.at,
+            effort,
+        }
+    }
+
+    /// The plots against the number of processes in which formulas are drawn.
+    fn drawn(hold: &str, latency: &str) -> Vec<String> {
+        let is_against_size = |shown: &Shown| AGAINST_SIZE.iter().any(|it| it.0 == shown.file);
+        let has_lines = |shown: &Shown| {
+            let has_lines = shown.plot.series.iter().any(|one| !one.theory.is_empty());
+            assert_eq!(shown.caption.contains("Lines are"), has_lines, "{}", shown.caption);
+            has_lines
+        };
+        let plots = all(&comparison(hold, latency)).into_iter();
+        let plots = plots.filter(|shown| is_against_size(shown) && has_lines(shown));
+        plots.map(|shown| shown.file).collect()
+    }
+
+    #[test]
+    fn formulas_are_drawn_where_what_they_assume_holds() {
+        assert_eq!(drawn("1ms", "1ms").len(), AGAINST_SIZE.len());
+        assert_eq!(drawn("0ms", "1ms"), ["messages-light", "client-delay"]);
+        assert!(drawn("1ms", "exp:1ms").is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! Figures of one algorithm over several sizes, measured beside theory.
 
-use mutua_algorithms::{Kind, Setup, registry};
-use mutua_simulator::theory_of;
+use mutua_algorithms::{Kind, registry};
+use mutua_simulator::Theory;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::Refused;
@@ -64,7 +64,7 @@ pub struct Point {
 }
 
 pub(super) fn compare(query: &CompareQuery) -> Result<Compared, Refused> {
-    let about = registry::about(&query.algorithm)
+    registry::about(&query.algorithm)
         .filter(|about| about.kind == Kind::Mutex)
         .ok_or_else(|| Refused::Unknown { what: "algorithm", name: query.algorithm.clone() })?;
     let wrong =
@@ -117,7 +117,7 @@ pub(super) fn compare(query: &CompareQuery) -> Result<Compared, Refused> {
             throughput: figures.throughput.as_ref().map(|stat| stat.mean),
             messages_theory: messages.as_ref().map(|expected| expected.value),
             formula: messages.map(|expected| expected.formula),
-            sync_theory: theory.and_then(|theory| theory.sync_delay).map(|expected| expected.value),
+            sync_theory: sync_delay.map(|expected| expected.value),
         }
     };
     Ok(Compared {

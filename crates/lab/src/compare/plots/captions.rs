@@ -3,7 +3,10 @@
 use mutua_algorithms::{About, Cost, Costs, Meaning, Setup, Structure, registry};
 use mutua_simulator::{ElectionTheory, Expected, Theory, TheoryLoad, theory_of};
 
-use super::super::elections::{Case, ElectionCell};
+use super::super::{
+    elections::{Case, ElectionCell},
+    grid::CellLoad,
+};
 use crate::plot::Series;
 
 /// All plots that there may be, by the names of their files.
@@ -23,21 +26,19 @@ pub(super) const FILES: [&str; 13] = [
     "election-turnaround",
 ];
 
+/// The formulas of an algorithm with so many processes at a load, in the situation of a plot.
+pub(super) type TheoryOf<'a> = dyn Fn(&About, u32, CellLoad) -> Theory + 'a;
+
 /// The caption of a plot with these series. A sentence about algorithms stands there only if one of
-/// them is shown.
-pub(super) fn of(file: &str, series: &[Series]) -> String {
-    let mut shown: Vec<&'static About> = Vec::new();
-    for one in series {
-        let name = one.name.split(',').next().unwrap_or_default();
-        shown.extend(
-            registry::about(name).filter(|_| !shown.iter().any(|about| about.name == name)),
-        );
-    }
+/// them is shown, and one about formulas only if they are drawn.
+pub(super) fn of(file: &str, series: &[Series], theory: &TheoryOf<'_>) -> String {
+    let shown = algorithms(series.iter());
+    let lined = algorithms(series.iter().filter(|one| !one.theory.is_empty()));
     let sentences = match file {
-        "messages-light" => messages_light(&shown),
-        "messages-saturated" => messages_saturated(&shown),
-        "client-delay" => client_delay(&shown),
-        "sync-delay" => sync_delay(&shown),
+        "messages-light" => messages_light(&shown, &lined),
+        "messages-saturated" => messages_saturated(&shown, &lined, theory),
+        "client-delay" => client_delay(&shown, &lined),
+        "sync-delay" => sync_delay(&shown, &lined, theory),
         "messages-load" => messages_load(&shown),
         "election-messages" => {
             elections(&shown, MEASURED_ELECTIONS, |theory| theory.messages.as_ref())
@@ -49,7 +50,26 @@ pub(super) fn of(file: &str, series: &[Series]) -> String {
     sentences.join(" ")
 }
 
-const LINES: &str = "Lines are the formulas of the papers, points are measured.";
+/// The algorithms of these series, each once.
+fn algorithms<'a>(series: impl Iterator<Item = &'a Series>) -> Vec<&'static About> {
+    let mut shown: Vec<&'static About> = Vec::new();
+    for one in series {
+        let name = one.name.split(',').next().unwrap_or_default();
+        shown.extend(
+            registry::about(name).filter(|_| !shown.iter().any(|about| about.name == name)),
+        );
+    }
+    shown
+}
+
+/// What lines and points are, if there are lines.
+fn lines(lined: &[&About]) -> String {
+    let text = match lined {
+        [] => "Points are measured; the formulas of the papers do not apply here.",
+        _ => "Lines are the formulas of the papers, points are measured.",
+    };
+    text.to_owned()
+}
 
 const MEASURED_ELECTIONS: &str = "\
     The highest process is down, and others start an election: the lowest alone (circles), the \
@@ -84,53 +104,54 @@ fn independent(file: &str) -> &'static str {
     }
 }
 
-fn messages_light(shown: &[&About]) -> Vec<String> {
+fn messages_light(shown: &[&About], lined: &[&About]) -> Vec<String> {
     let ring = "A circulating token has no line: its cost depends on the time between requests.";
     let others = shown.iter().copied().filter(|about| !is_ring(about));
     vec![
-        LINES.to_owned(),
-        bounds(shown, |costs| &costs.light),
+        lines(lined),
+        bounds(lined, |costs| &costs.light),
         if_any(shown, is_ring, ring),
         without_formula(others, |costs| &costs.light),
     ]
 }
 
-fn messages_saturated(shown: &[&About]) -> Vec<String> {
+fn messages_saturated(shown: &[&About], lined: &[&About], theory: &TheoryOf<'_>) -> Vec<String> {
     let cheaper = names(shown.iter().copied().filter(|about| {
-        let [light, saturated] = both_loads(about);
+        let messages = |load| theory(about, SMALL, load).messages.map(|expected| expected.value);
+        let (light, saturated) = (messages(CellLoad::Light), messages(CellLoad::Saturated));
         light.zip(saturated).is_some_and(|(light, saturated)| saturated < light)
     }));
     vec![
-        LINES.to_owned(),
+        lines(lined),
         if_any(shown, is_ring, "On a ring one message serves one entry."),
         sentence("Cheaper than with one request at a time", &cheaper),
-        bounds(shown, |costs| &costs.saturated),
+        bounds(lined, |costs| &costs.saturated),
         without_formula(shown.iter().copied(), |costs| &costs.saturated),
     ]
 }
 
-fn client_delay(shown: &[&About]) -> Vec<String> {
+fn client_delay(shown: &[&About], lined: &[&About]) -> Vec<String> {
     let direct = "A request sent directly to the processes that grant it takes one round trip, \
                   whatever their number.";
     let tree = "Along a tree it takes the request's path and the token's path back.";
     let grows = |about: &About| is_growing(about) && !is_ring(about) && about.family == "token";
     vec![
-        LINES.to_owned(),
+        lines(lined),
         if_any(shown, |about| has_delay(about) && !is_growing(about), direct),
         if_any(shown, is_ring, "On a ring the token must come by."),
         if_any(shown, grows, tree),
     ]
 }
 
-fn sync_delay(shown: &[&About]) -> Vec<String> {
+fn sync_delay(shown: &[&About], lined: &[&About], theory: &TheoryOf<'_>) -> Vec<String> {
     let takes = |latencies: f64| {
         move |about: &About| {
-            let theory = theory_of(about, &Setup::new(SMALL), TheoryLoad::Saturated);
+            let theory = theory(about, SMALL, CellLoad::Saturated);
             theory.sync_delay.is_some_and(|expected| expected.value == latencies)
         }
     };
     vec![
-        LINES.to_owned(),
+        lines(lined),
         if_any(
             shown,
             takes(1.0),
@@ -183,7 +204,8 @@ fn elections(
 const SMALL: u32 = 9;
 const LARGE: u32 = 900;
 
-/// Messages per entry at light load and in a saturated system, where there are formulas.
+/// Messages per entry at light load and in a saturated system, where there are formulas: whether
+/// the load changes the cost does not depend on the situation.
 fn both_loads(about: &About) -> [Option<f64>; 2] {
     [TheoryLoad::Light, TheoryLoad::Saturated].map(|load| {
         let Theory { messages, .. } = theory_of(about, &Setup::new(SMALL), load);
@@ -191,6 +213,7 @@ fn both_loads(about: &About) -> [Option<f64>; 2] {
     })
 }
 
+/// The client delay by its formula. How it grows does not depend on the situation.
 fn delay(about: &About, nodes: u32) -> Option<f64> {
     let theory = theory_of(about, &Setup::new(nodes), TheoryLoad::Light);
     theory.client_delay.map(|expected| expected.value)
@@ -246,8 +269,15 @@ mod tests {
 
     fn series(name: &str) -> Series {
         let style = Style { color: "#000", marker: Marker::Circle };
-        let (theory, measured) = (Vec::new(), Vec::new());
+        let (theory, measured) = (vec![(3.0, 1.0)], Vec::new());
         Series { name: name.to_owned(), style, theory, measured, joined: false }
+    }
+
+    fn of(file: &str, series: &[Series]) -> String {
+        let usual = |about: &About, nodes, load: CellLoad| {
+            theory_of(about, &Setup::new(nodes), load.theory().expect("a load with formulas"))
+        };
+        super::of(file, series, &usual)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The plots of elections.
 
 use mutua_algorithms::registry;
-use mutua_simulator::{ElectionTheory, Expected};
+use mutua_simulator::{ElectionTheory, Expected, Theory};
 
 use super::{
     super::elections::{Case, ElectionCell, ElectionRow},
@@ -35,7 +35,7 @@ pub(super) fn all(rows: &[ElectionRow]) -> Vec<Shown> {
         }
         let x = Axis { label: "processes N", span: Span::Log, ticks: ticks(rows.iter().map(size)) };
         let series = visible(series.into_iter());
-        let caption = captions::of(file, &series);
+        let caption = captions::of(file, &series, &|_, _, _| Theory::default());
         let plot = Plot { title: title.to_owned(), x, y, series };
         Shown { file: file.to_owned(), situation: None, plot, caption }
     };
