@@ -6,7 +6,7 @@ mod words;
 use std::{
     collections::BTreeSet,
     fs::{self, File},
-    io::BufWriter,
+    io::{self, BufWriter},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -24,7 +24,7 @@ use crate::{exit::usage, names, picture::PictureArguments};
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Name of an example, or a file: a script, such as a counterexample of `mutua check`, or a
-    /// trace.
+    /// trace; - is standard input.
     #[arg(value_name = "NAME|FILE")]
     name: Option<String>,
 
@@ -44,15 +44,16 @@ pub(crate) struct Arguments {
     captions: bool,
 
     /// Print the script itself instead of replaying it, for a script of one's own to begin with.
-    #[arg(long, requires = "name", conflicts_with_all = ["trace", "diagram", "possible"])]
+    #[arg(long, requires = "name",
+          conflicts_with_all = ["trace", "diagram", "possible", "json", "more"])]
     source: bool,
 
     /// List the steps that can be taken after the last one.
-    #[arg(long, requires = "name")]
+    #[arg(long, requires = "name", conflicts_with = "more")]
     possible: bool,
 
     /// Print the language of scripts: every line with its meaning and an example.
-    #[arg(long, conflicts_with_all = ["name", "source", "possible"])]
+    #[arg(long, conflicts_with_all = ["name", "source", "possible", "diagram"])]
     language: bool,
 
     /// Print JSON.
@@ -66,6 +67,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let Some(name) = &arguments.name else {
+        if arguments.picture.diagram.is_some() {
+            return Err(usage(
+                "--diagram needs a script or a trace: `mutua replay` lists examples",
+            ));
+        }
         let list = if arguments.json { show::list_json()? } else { show::list() };
         print!("{list}");
         return Ok(ExitCode::SUCCESS);
@@ -74,26 +80,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         print!("{}", source(name)?);
         return Ok(ExitCode::SUCCESS);
     }
-    match find(name)? {
-        Found::Trace(..) if arguments.captions => Err(usage(format!(
-            "{name} is a trace, which has no remarks: --captions needs a script"
-        ))),
-        _ if !arguments.more.is_empty() => {
-            let (header, events) = merge(name, &arguments.more)?;
-            write_files(arguments, &header, &events, Drawing::default())?;
-            print!("{}", of_trace(&header, &events));
-            Ok(ExitCode::SUCCESS)
-        }
-        Found::Script(script) => play(&script, arguments),
-        Found::Trace(..) if arguments.possible => Err(usage(format!(
-            "{name} is a trace, which has no next step: --possible needs a script"
-        ))),
-        Found::Trace(header, events) => {
-            write_files(arguments, &header, &events, Drawing::default())?;
-            print!("{}", of_trace(&header, &events));
-            Ok(ExitCode::SUCCESS)
-        }
+    let (header, events) = match find(name)? {
+        Found::Script(script) if arguments.more.is_empty() => return play(&script, arguments),
+        Found::Script(_) => return Err(not_a_trace(name)),
+        Found::Trace(header, events) => (header, events),
+    };
+    let without = [
+        ("--captions", arguments.captions, "no remarks"),
+        ("--possible", arguments.possible, "no next step"),
+        ("--json", arguments.json, "no lines of a script: its own lines are JSON"),
+    ];
+    if let Some((option, _, what)) = without.into_iter().find(|&(_, given, _)| given) {
+        let text = format!("{name} is a trace, which has {what}: {option} needs a script");
+        return Err(usage(text));
     }
+    let (header, events) = match arguments.more.as_slice() {
+        [] => (header, events),
+        more => merge(name, (header, events), more)?,
+    };
+    write_files(arguments, &header, &events, Drawing::default())?;
+    print!("{}", of_trace(&header, &events));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The events of a trace, with the unit of their times.
@@ -165,7 +172,7 @@ fn example(name: &str) -> Result<Option<&'static Example>> {
     let found: Vec<_> = EXAMPLES.iter().filter(named).collect();
     match found.as_slice() {
         [example] => Ok(Some(example)),
-        [] if Path::new(name).is_file() => Ok(None),
+        [] if is_readable(name) => Ok(None),
         [] if Path::new(name).extension().is_some() || name.starts_with(['/', '.']) => {
             Err(usage(format!("no such file: {name}; `mutua replay` lists the examples")))
         }
@@ -177,26 +184,32 @@ fn example(name: &str) -> Result<Option<&'static Example>> {
     }
 }
 
+/// Whether this names standard input, or a file or pipe.
+fn is_readable(name: &str) -> bool {
+    name == STDIN || fs::metadata(name).is_ok_and(|found| !found.is_dir())
+}
+
+/// The name of standard input.
+const STDIN: &str = "-";
+
 /// Merges the traces of several nodes, each of which wrote its own events.
-fn merge(first: &str, more: &[String]) -> Result<(Header, Vec<Event>)> {
-    let mut whole: Option<(Header, Vec<Event>)> = None;
-    let mut seen = BTreeSet::new();
-    for path in [first].into_iter().chain(more.iter().map(String::as_str)) {
-        if !seen.insert(fs::canonicalize(path).unwrap_or_else(|_| path.into())) {
+fn merge(
+    first: &str,
+    (header, mut events): (Header, Vec<Event>),
+    more: &[String],
+) -> Result<(Header, Vec<Event>)> {
+    let place = |path: &str| fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let mut seen = BTreeSet::from([place(first)]);
+    for path in more {
+        if !seen.insert(place(path)) {
             return Err(usage(format!("{path} is given twice: its events would count twice")));
         }
-        let Found::Trace(header, events) = read(path)? else {
-            return Err(usage(format!("{path} is not a trace: only traces can be merged")));
-        };
-        match &mut whole {
-            None => whole = Some((header, events)),
-            Some((known, _)) if *known != header => {
-                return Err(usage(format!("{path} is of another run than {first}")));
-            }
-            Some((_, all)) => all.extend(events),
+        let Found::Trace(other, others) = read(path)? else { return Err(not_a_trace(path)) };
+        if other != header {
+            return Err(usage(format!("{path} is of another run than {first}")));
         }
+        events.extend(others);
     }
-    let (header, mut events) = whole.context("no trace")?;
     events.sort_by_key(|event| event.at);
     // A node counts from the start of its machine; here time starts with the run.
     let first = events.first().map_or(0, |event| event.at);
@@ -204,6 +217,10 @@ fn merge(first: &str, more: &[String]) -> Result<(Header, Vec<Event>)> {
         event.at -= first;
     }
     Ok((header, events))
+}
+
+fn not_a_trace(path: &str) -> anyhow::Error {
+    usage(format!("{path} is not a trace: only traces can be merged"))
 }
 
 /// Reads a script or a trace; a trace begins with a JSON object.
@@ -219,7 +236,11 @@ fn read(path: &str) -> Result<Found> {
 }
 
 fn read_text(path: &str) -> Result<String> {
-    fs::read_to_string(path).map_err(|error| usage(format!("cannot read {path}: {error}")))
+    let text = match path {
+        STDIN => io::read_to_string(io::stdin()),
+        path => fs::read_to_string(path),
+    };
+    text.map_err(|error| usage(format!("cannot read {path}: {error}")))
 }
 
 fn write_files(

@@ -211,3 +211,50 @@ fn a_deadlock_is_explained() {
     let sentence = "deadlock: 1 waits for 2, which waits for 3, which waits for 1 (at 4)";
     assert!(text.contains(sentence), "{text}");
 }
+
+#[test]
+fn a_script_or_a_trace_comes_from_a_pipe() {
+    let played = stdout(&mutua(&["replay", "chain-of-three"]));
+    let (_, steps) = played.split_once("\n\n").expect("a head");
+    let binary = env!("CARGO_BIN_EXE_mutua");
+    let piped = |command: &str| {
+        let output = Command::new("sh").args(["-c", command, binary]).output().expect("it runs");
+        assert!(output.status.success(), "{command}: {}", stderr(&output));
+        stdout(&output)
+    };
+    for name in ["-", "/dev/stdin"] {
+        let script = piped(&format!("$0 replay chain-of-three --source | $0 replay {name}"));
+        assert!(script.contains(steps), "{name}: {script}");
+        let trace = file("piped.jsonl");
+        let trace = trace.display();
+        let run = format!("$0 replay chain-of-three --trace {trace} > /dev/null; cat {trace}");
+        let trace = piped(&format!("({run}) | $0 replay {name}"));
+        assert!(trace.contains("P2 requests, clock 1"), "{name}: {trace}");
+    }
+    assert_eq!(mutua(&["replay", "/"]).status.code(), Some(64));
+}
+
+#[test]
+fn options_without_effect_are_refused() {
+    let trace = file("options.jsonl");
+    let trace = trace.to_str().expect("text");
+    assert!(mutua(&["replay", "chain-of-three", "--trace", trace]).status.success());
+    let other = file("other.jsonl");
+    fs::copy(trace, &other).expect("a copy");
+    let other = other.to_str().expect("text");
+    for arguments in [
+        &["chain-of-three", "--steps", "1..2"] as &[&str],
+        &["chain-of-three", "--source", "--json"],
+        &["chain-of-three", other, "--source"],
+        &["chain-of-three", other],
+        &["--diagram", "x.svg"],
+        &["--language", "--diagram", "x.svg"],
+        &[trace, "--json"],
+        &[trace, "--possible"],
+        &[trace, other, "--possible"],
+        &[trace, trace],
+    ] {
+        let output = mutua(&[&["replay"], arguments].concat());
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {}", stderr(&output));
+    }
+}
