@@ -94,10 +94,10 @@ pub(crate) struct Arguments {
           value_parser = system::whole)]
     seed: u64,
 
-    /// Number of runs, with consecutive seeds from --seed on, for 95 % confidence intervals.
-    #[arg(long, value_name = "R", default_value_t = 1, allow_hyphen_values = true,
-          value_parser = system::positive)]
-    runs: u64,
+    /// Number of runs, with consecutive seeds from --seed on, for 95 % confidence intervals
+    /// [default: 1].
+    #[arg(long, value_name = "R", allow_hyphen_values = true, value_parser = system::positive)]
+    runs: Option<u64>,
 
     /// Run further seeds until the 95 % intervals of messages per entry, waiting time and entries
     /// per second are at most this wide on either side, as in 1%, up to 50%; at least 5 runs, at
@@ -184,6 +184,12 @@ pub(crate) struct Arguments {
     max_steps: Option<u64>,
 }
 
+impl Arguments {
+    fn runs(&self) -> u64 {
+        self.runs.unwrap_or(1)
+    }
+}
+
 /// The default number of processes.
 const NODES: u32 = 10;
 
@@ -222,7 +228,7 @@ fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
     size::check(about, &arguments.system.setup(&arguments.name, NODES)?, 1)
         .map_err(|error| usage(error.to_string()))?;
     let plan = plan(arguments)?;
-    let outcome = run::all_seeds(arguments, about, &plan, arguments.runs)?;
+    let outcome = run::all_seeds(arguments, about, &plan, arguments.runs())?;
     let failed = outcome.failed_seed().map(|seed| Plan { seed, ..plan.clone() });
     let short = match &failed {
         Some(failed) if arguments.shrink => replay::short(arguments, failed),

@@ -520,6 +520,7 @@ fn two_algorithms_are_compared_seed_by_seed() {
     // The figures of each are those of its own runs with the same seeds.
     let alone = mutua(&format!("{run} --runs 10 --json"));
     let alone: Value = serde_json::from_slice(&alone.stdout).expect("one JSON object");
+        ("--against raymond --runs 1", "at least 2 --runs"),
     assert!((number(&alone["messages_per_entry"]) - first).abs() < 1e-9);
     let text = mutua(&format!("{run} --against raymond --runs 4"));
     let text = String::from_utf8_lossy(&text.stdout).into_owned();

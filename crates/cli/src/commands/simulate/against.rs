@@ -18,7 +18,7 @@ use super::{
     run::all_seeds,
     show,
 };
-use crate::{exit::usage, size, verdict, words::counted};
+use crate::{exit::usage, verdict, words::counted};
 
 /// The number of pairs, unless `--runs` gives it.
 const PAIRS: u64 = 10;
@@ -43,9 +43,14 @@ pub(super) fn run(
     if about.name == other.name {
         return Err(usage(format!("--against {0} compares {0} with itself", other.name)));
     }
-    let runs = if arguments.runs > 1 { arguments.runs } else { PAIRS };
-    let (plan, first) = simulate(arguments, about, runs)?;
-    let (_, second) = simulate(arguments, other, runs)?;
+    let runs = arguments.runs.unwrap_or(PAIRS);
+    if runs < 2 {
+        return Err(usage("--against compares pairs of runs: give at least 2 --runs"));
+    }
+    let plan = super::plan_of(arguments, about.name)?;
+    let other_plan = super::plan_of(arguments, other.name)?;
+    let first = all_seeds(arguments, about, &plan, runs)?;
+    let second = all_seeds(arguments, other, &other_plan, runs)?;
     let pairs = pairs(&first, &second);
     if arguments.json {
         let json = serde_json::json!({
@@ -62,15 +67,6 @@ pub(super) fn run(
     }
     let failed = first.failed_seed().or(second.failed_seed());
     Ok(if failed.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// All runs of one of them.
-fn simulate(arguments: &Arguments, about: &'static About, runs: u64) -> Result<(Plan, Outcome)> {
-    size::check(about, &arguments.system.setup(about.name, super::NODES)?, 1)
-        .map_err(|error| usage(error.to_string()))?;
-    let plan = super::plan_of(arguments, about.name)?;
-    let outcome = all_seeds(arguments, about, &plan, runs)?;
-    Ok((plan, outcome))
 }
 
 fn pairs(first: &Outcome, second: &Outcome) -> Vec<Pair> {

@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
         max_steps: arguments.max_steps,
         seed: arguments.seed,
     };
-    let runs = (0..arguments.runs).map(|number| {
+    let runs = (0..arguments.runs()).map(|number| {
         let seed = plan.seed.wrapping_add(number);
         settle(&RingPlan { seed, ..plan.clone() }).map_err(|error| usage(error.to_string()))
     });

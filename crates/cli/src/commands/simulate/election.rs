@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
         .map_err(|error| usage(error.to_string()))?;
     let plan = plan(arguments)?;
     let mut reports = Vec::new();
-    for number in 0..arguments.runs {
+    for number in 0..arguments.runs() {
         let mut plan = ElectionPlan { seed: plan.seed.wrapping_add(number), ..plan.clone() };
         plan.setup.ring = ring(arguments, about, &plan)?;
         let recording = if number == 0 {

@@ -124,7 +124,7 @@ fn refuse(arguments: &Arguments) -> Result<()> {
     // Timeouts see a partition; a perfect detector reports crashes only.
     let may_be_wrong = matches!(arguments.detector, Some(Detector::Timeout(_)));
     let given = [
-        ("--runs", arguments.runs > 1),
+        ("--runs", arguments.runs() > 1),
         ("--sections", arguments.sections.is_some()),
         ("--shrink", arguments.shrink),
         ("--app-messages", arguments.app_messages.is_some()),
