@@ -8,6 +8,7 @@ mod exit;
 mod groups;
 mod lines;
 mod local;
+mod memory;
 mod names;
 mod network;
 mod output;

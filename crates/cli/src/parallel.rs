@@ -11,13 +11,21 @@ use std::{
 
 use mutua_lab::Workers;
 
+use crate::memory;
+
 /// A thread for each core.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AllCores;
 
-impl Workers for AllCores {
-    fn at_once(&self) -> usize {
+impl AllCores {
+    fn at_once() -> usize {
         thread::available_parallelism().map_or(1, NonZero::get)
+    }
+}
+
+impl Workers for AllCores {
+    fn memory(&self) -> u64 {
+        memory::available() / Self::at_once() as u64
     }
 
     /// If `done` fails, the jobs that are running are finished and their results dropped.
@@ -28,7 +36,7 @@ impl Workers for AllCores {
         mut done: impl FnMut(&I, R) -> Result<(), E>,
     ) -> Result<(), E> {
         let next = AtomicUsize::new(0);
-        let workers = self.at_once().min(items.len());
+        let workers = Self::at_once().min(items.len());
         let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {
             for _ in 0..workers {

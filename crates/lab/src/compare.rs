@@ -10,13 +10,16 @@ mod plots;
 mod repairs;
 mod results;
 
-use mutua_algorithms::{About, Kind, registry};
+use mutua_algorithms::{About, Kind, Setup, registry};
 
-use crate::words::number;
+use crate::{
+    size::{self, TooLarge},
+    words::number,
+};
 
 pub use self::{
     clients::{Apart, Arrivals, Clients, Requesters},
-    elections::{Case, ElectionCell, ElectionFigures, ElectionRow},
+    elections::{Case, ElectionCell, ElectionFigures, ElectionRow, LARGEST as LARGEST_ELECTION},
     grid::{Cell, CellLoad, Effort, Figures, Quantities, Stat},
     repairs::{RepairCell, RepairFigures, RepairRow},
     results::{Measured, OnEvents, Row, RowOf, Task, in_order, measure, missing, read},
@@ -81,6 +84,21 @@ impl Grid {
             }
         }
         cells
+    }
+
+    /// A size that fits into so many bytes with none of the algorithms for mutual exclusion, of the
+    /// one that needs least.
+    pub fn too_large(&self, memory: u64) -> Option<TooLarge> {
+        let mutexes = self.mutexes();
+        let against_size = self.sizes.iter().map(|&nodes| (nodes, CellLoad::Light));
+        let against_load = self.loads.first().map(|&load| (self.at, CellLoad::Offered(load)));
+        against_size.chain(against_load).find_map(|(nodes, load)| {
+            let setup = Setup::new(nodes);
+            let refused =
+                mutexes.iter().map(|about| size::check(about, &setup, load.run(), memory));
+            let refused: Option<Vec<_>> = refused.map(Result::err).collect();
+            refused?.into_iter().max_by_key(|large| large.most)
+        })
     }
 
     /// All elections, the highest process being down.
@@ -250,6 +268,43 @@ mod tests {
         let cut = read::<Cell>(&lines.as_bytes()[..lines.len() - 40], &effort);
         assert_eq!(missing(&cells, &cut).len(), 4);
         assert!(read::<Cell>(lines.as_bytes(), &Effort { seed: 2, ..effort }).is_empty());
+    }
+
+    #[test]
+    fn a_size_that_fits_with_no_algorithm_is_found_before_it_is_made() {
+        let huge = |named: &[&str]| Grid { sizes: vec![3, 4_000_000_000], ..grid(named) };
+        let large = huge(&["lamport", "raymond"]).too_large(8 << 30).expect("nothing fits");
+        assert_eq!((large.algorithm, large.nodes), ("raymond", 4_000_000_000));
+        let at = Grid { at: 4_000_000_000, ..grid(&["raymond"]) };
+        assert!(at.too_large(8 << 30).is_some());
+        // A large system of Lamport's algorithm alone is noted in the report.
+        let some = Grid { sizes: vec![100_000], ..grid(&["lamport", "raymond"]) };
+        assert_eq!(some.too_large(8 << 30), None);
+        assert_eq!(huge(&["bully"]).too_large(8 << 30), None);
+    }
+
+    #[test]
+    fn a_refused_row_is_written_without_its_formulas_and_measured_again() {
+        let mut cell = grid(&["raymond"]).cells().remove(0);
+        // Raymond's formula is evaluated on a tree of all processes.
+        cell.nodes = 4_000_000_000;
+        let figures = cell.measure(&Effort::default(), 8 << 30, &|_| ());
+        assert!(figures.refused.is_some(), "{figures:?}");
+        let (effort, version) = (Effort::default(), env!("CARGO_PKG_VERSION").to_owned());
+        let row = Row { cell, effort, version, figures };
+        let line = serde_json::to_string(&row).expect("a row is JSON");
+        assert!(read::<Cell>(line.as_bytes(), &effort).is_empty());
+        let files = Comparison {
+            mutexes: grid(&["raymond"]).mutexes(),
+            rows: vec![row],
+            elections: Vec::new(),
+            repairs: Vec::new(),
+            situations: grid(&[]).situations,
+            at: 3,
+            effort,
+        }
+        .files();
+        assert!(files.iter().any(|(_, text)| text.contains("needs about")));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 /// A way to run many jobs.
 pub trait Workers {
-    /// How many jobs run at the same time; their memory adds up.
-    fn at_once(&self) -> usize;
+    /// The bytes that a job can have: the memory of those that run at the same time adds up.
+    fn memory(&self) -> u64;
 
     /// Runs `work` on every item and passes each result to `done`, on the caller's thread and in
     /// the order of completion. The first error of `done` ends it and is returned.
@@ -16,13 +16,13 @@ pub trait Workers {
     ) -> Result<(), E>;
 }
 
-/// Runs one job after the other, without threads.
+/// Runs one job after the other, without threads. Its caller bounds the systems.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InTurn;
 
 impl Workers for InTurn {
-    fn at_once(&self) -> usize {
-        1
+    fn memory(&self) -> u64 {
+        u64::MAX
     }
 
     fn each<I: Sync, R: Send, E>(

@@ -72,7 +72,7 @@ pub struct ElectionReport {
 }
 
 #[derive(Debug)]
-enum Event<M> {
+pub(crate) enum Event<M> {
     Deliver { message: M, from: NodeId, to: NodeId, kind: u8 },
     Start { node: NodeId },
     Timeout { node: NodeId, timer: Timer, generation: u32 },
@@ -99,7 +99,7 @@ pub struct ElectionRun<E: Election> {
 const KEPT: usize = 10;
 
 #[derive(Debug)]
-struct Node<E> {
+pub(crate) struct Node<E> {
     machine: E,
     up: bool,
     /// The time of the last crash; none if there was none, or it is down from the start.

@@ -124,7 +124,7 @@ struct Run<M: Mutex> {
 }
 
 #[derive(Debug)]
-struct Node<M: Mutex> {
+pub(crate) struct Node<M: Mutex> {
     process: Generic<M>,
     client: Client,
     /// Its crashes and restarts.

@@ -93,7 +93,7 @@ impl RingPlan {
     /// Any daemon needs at most about 3N^2/2 steps where it settles for sure.
     fn max_steps(&self) -> u64 {
         let nodes = u64::from(self.setup.nodes);
-        self.max_steps.unwrap_or(1000 + 10 * nodes * nodes)
+        self.max_steps.unwrap_or_else(|| (10 * nodes).saturating_mul(nodes).saturating_add(1000))
     }
 }
 

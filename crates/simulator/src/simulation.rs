@@ -161,7 +161,7 @@ pub struct Simulation<M: Mutex> {
 /// misses dominate.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Node<M> {
+pub(crate) struct Node<M> {
     process: Process<M>,
     client: Client,
 }

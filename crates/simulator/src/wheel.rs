@@ -59,6 +59,9 @@ impl<T> Default for Wheel<T> {
 }
 
 impl<T> Wheel<T> {
+    /// The bytes of an event that waits.
+    pub(crate) const EVENT: usize = size_of::<Link<T>>();
+
     /// No events, at time 0.
     pub fn new() -> Self {
         Self {

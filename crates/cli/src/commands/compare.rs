@@ -11,12 +11,17 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use mutua_algorithms::About;
-use mutua_lab::compare::{
-    Apart, Arrivals, Cell, Clients, Comparison, Effort, Grid, PAGE, Requesters, Situation,
-    is_file_of_comparison,
+use mutua_lab::{
+    Workers,
+    compare::{
+        Apart, Arrivals, Cell, Clients, Comparison, Effort, Grid, LARGEST_ELECTION, PAGE,
+        Requesters, Situation, is_file_of_comparison,
+    },
 };
 
-use crate::{durations, exit::usage, names, seeds::SeedArguments, system, words::number};
+use crate::{
+    durations, exit::usage, names, parallel::AllCores, seeds::SeedArguments, system, words::number,
+};
 
 /// Compare algorithms over sizes and loads: an HTML report with plots.
 ///
@@ -163,6 +168,7 @@ fn compare(arguments: &Arguments, named: Vec<&'static About>) -> Result<Comparis
         situations: situations(arguments)?,
         clients: clients(arguments)?,
     };
+    refuse_large(&grid)?;
     let out = &arguments.out;
     fs::create_dir_all(out).with_context(|| format!("cannot create `{}`", out.display()))?;
     let effort = Effort {
@@ -184,6 +190,19 @@ fn compare(arguments: &Arguments, named: Vec<&'static About>) -> Result<Comparis
     })
 }
 
+/// Refuses systems of which none can be measured.
+fn refuse_large(grid: &Grid) -> Result<()> {
+    if let Some(large) = grid.too_large(AllCores.memory()) {
+        return Err(usage(large.to_string()));
+    }
+    if grid.cells().is_empty() && grid.elections().is_empty() {
+        return Err(usage(format!(
+            "--nodes: elections are compared with 2 to {LARGEST_ELECTION} processes"
+        )));
+    }
+    Ok(())
+}
+
 /// Refuses more requesting processes than the smallest system has.
 fn refuse_few(arguments: &Arguments) -> Result<()> {
     let sizes = arguments.nodes.iter().copied().chain([arguments.at]);
@@ -199,8 +218,10 @@ fn refuse_few(arguments: &Arguments) -> Result<()> {
 
 /// Announces the cost of the longest warm-up, if that is more than a usual run.
 fn announce(cells: &[Cell], effort: Effort) {
-    let longest = cells.iter().max_by_key(|cell| cell.settling_events());
-    let Some((cell, events)) = longest.map(|cell| (cell, cell.settling_events())) else { return };
+    let memory = AllCores.memory();
+    let settling = |cell| (cell, Cell::settling_events(cell, memory));
+    let longest = cells.iter().map(settling).max_by_key(|&(_, events)| events);
+    let Some((cell, events)) = longest else { return };
     if events > effort.max_events / 3 {
         let within = match events <= effort.warm_up_events {
             true => "the run goes on until then",

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use mutua_algorithms::{About, Claim, Kind, repairs::ElectionName};
+use mutua_algorithms::{About, Claim, Kind, Setup, repairs::ElectionName};
 use mutua_simulator::{
     Detector, Distribution, Latency, Load, Plan, Sections, TheoryLoad, Who, Workload,
 };
@@ -26,7 +26,7 @@ use self::outcome::Outcome;
 use crate::{
     durations,
     exit::usage,
-    names,
+    memory, names,
     network::NetworkArguments,
     picture::PictureArguments,
     repair::{RepairArgument, detector, elections, repair_help, simulated},
@@ -225,8 +225,6 @@ fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
         }
         return against::run(arguments, about, other);
     }
-    size::check(about, &arguments.system.setup(&arguments.name, NODES)?, 1)
-        .map_err(|error| usage(error.to_string()))?;
     let plan = plan(arguments)?;
     let outcome = run::all_seeds(arguments, about, &plan, arguments.runs())?;
     let failed = outcome.failed_seed().map(|seed| Plan { seed, ..plan.clone() });
@@ -253,16 +251,24 @@ fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
+/// Refuses a system that does not fit into the memory that the machine has available.
+fn refuse_large(about: &About, setup: &Setup, run: size::Run) -> Result<()> {
+    size::check(about, setup, run, memory::available()).map_err(|large| usage(large.to_string()))
+}
+
 fn plan(arguments: &Arguments) -> Result<Plan> {
     plan_of(arguments, &arguments.name)
 }
 
 /// The run of the algorithm of this name.
 fn plan_of(arguments: &Arguments, name: &str) -> Result<Plan> {
+    let about = names::algorithm(name)?;
     let setup = arguments.system.setup(name, NODES)?;
     if setup.nodes == 0 {
         return Err(usage("--nodes must be at least 1"));
     }
+    // Latencies of every process take memory too.
+    refuse_large(about, &setup, size::Run::LIGHT)?;
     let network = arguments.network.network(setup.nodes)?;
     let workload = arguments.workload.workload(setup.nodes, network.mean_latency())?;
     let entries = arguments.entries.unwrap_or(match &workload.load {
@@ -283,6 +289,7 @@ fn plan_of(arguments: &Arguments, name: &str) -> Result<Plan> {
     if plan.sections.count > 1 && arguments.shrink {
         return Err(usage("--shrink does not go with several critical sections: leave it out"));
     }
+    refuse_large(about, &plan.setup, size::Run::of(&plan))?;
     Ok(plan)
 }
 

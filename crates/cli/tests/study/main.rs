@@ -5,6 +5,7 @@ mod choose;
 mod compare;
 mod docs;
 mod lab;
+mod memory;
 mod open_load;
 mod pictures;
 mod pipe;

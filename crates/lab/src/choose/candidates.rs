@@ -3,10 +3,11 @@
 use mutua_algorithms::{
     About, Claim, Kind, Links, NodeId, QuorumKind, Quorums, Setup, Structure, Topology, registry,
 };
+use mutua_simulator::Who;
 use serde::Serialize;
 
-use super::Situation;
-use crate::size;
+use super::{Situation, rank::RankError, repaired};
+use crate::size::{self, Run, TooLarge};
 
 /// An algorithm on a structure.
 #[derive(Clone, Debug)]
@@ -32,24 +33,48 @@ pub struct Excluded {
 }
 
 /// All candidates, and the algorithms that are excluded.
-pub(super) fn all(situation: &Situation, at_once: usize) -> (Vec<Candidate>, Vec<Excluded>) {
+/// All of them are measured in at most so many bytes of memory.
+pub(super) fn all(
+    situation: &Situation,
+    memory: u64,
+) -> Result<(Vec<Candidate>, Vec<Excluded>), RankError> {
     let (mut candidates, mut excluded) = (Vec::new(), Vec::new());
+    let mut too_large: Option<TooLarge> = None;
     for about in registry::ALGORITHMS.iter().copied().filter(|about| about.kind == Kind::Mutex) {
         match unfit(about, situation) {
             Some(why) => excluded.push(Excluded::new(about, why)),
-            None => {
-                let all = variants(about, situation);
-                let (large, fit): (Vec<_>, Vec<_>) =
-                    all.into_iter().partition(|one| one.is_too_large(at_once));
-                if fit.is_empty() && !large.is_empty() {
+            // Trees and quorums of too many processes are not even made.
+            None => match situation.fits(about, memory) {
+                Ok(()) => candidates.extend(variants(about, situation)),
+                Err(large) => {
                     let why = format!("{} processes do not fit into memory", situation.nodes);
                     excluded.push(Excluded::new(about, why));
+                    if too_large.as_ref().is_none_or(|known| known.most < large.most) {
+                        too_large = Some(large);
+                    }
                 }
-                candidates.extend(fit);
-            }
+            },
         }
     }
-    (candidates, excluded)
+    match too_large {
+        Some(large) if candidates.is_empty() => Err(RankError::TooLarge(large)),
+        _ if candidates.is_empty() => Err(RankError::NoneFits),
+        _ => Ok((candidates, excluded)),
+    }
+}
+
+impl Situation {
+    /// Whether an algorithm on its usual structure fits into so many bytes, also with the repair of
+    /// a crash where there is one.
+    fn fits(&self, about: &About, memory: u64) -> Result<(), TooLarge> {
+        let senders = if let Who::Hot(count) = self.workload.who { count } else { u32::MAX };
+        let setup = Setup::new(self.nodes);
+        size::check(about, &setup, Run::Plain { sections: 1, senders }, memory)?;
+        match self.has_repairs() {
+            true => size::check(about, &setup, repaired::RUN, memory),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Excluded {
@@ -88,10 +113,6 @@ impl Candidate {
             (Structure::Complete | Structure::Ring | Structure::Sets, _) => {}
         }
         rule
-    }
-
-    fn is_too_large(&self, at_once: usize) -> bool {
-        size::check(self.about, &self.setup, at_once).is_err()
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     settle,
+    size::TooLarge,
     verdict::{self, FEWEST_ENTRIES, Failure},
     words::{counted, number, seconds},
     workers::Workers,
@@ -104,12 +105,15 @@ pub struct Ranked {
 }
 
 /// Why there is no ranking.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RankError {
     /// Every algorithm is excluded.
     #[error("no algorithm fits: drop the requirement of ordered entries, or use FIFO links")]
     NoneFits,
+    /// No algorithm that would fit the situation fits into memory; this is the smallest.
+    #[error("no algorithm fits into memory: {0}")]
+    TooLarge(TooLarge),
     /// A candidate cannot be simulated.
     #[error("{candidate}: {why}")]
     Start {
@@ -136,10 +140,7 @@ impl Ranking {
         workers: &impl Workers,
         mut progress: impl FnMut(Progress),
     ) -> Result<Self, RankError> {
-        let (candidates, excluded) = candidates::all(situation, workers.at_once());
-        if candidates.is_empty() {
-            return Err(RankError::NoneFits);
-        }
+        let (candidates, excluded) = candidates::all(situation, workers.memory())?;
         let of = candidates.len();
         progress(Progress { done: 0, of });
         let mut ranking = Vec::new();

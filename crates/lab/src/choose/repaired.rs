@@ -14,9 +14,16 @@ use super::{
     crashes,
     rank::{RankError, Ranked, start_error},
 };
+use crate::size::Run;
 
 /// Crashes are reported after so many mean latencies.
 pub const DETECTION: f64 = 5.0;
+
+/// The election of the repairs, the default one.
+const ELECTION: ElectionName = ElectionName::Bully;
+
+/// What is run, as far as it decides the memory.
+pub(super) const RUN: Run = Run::Repaired { election: ELECTION, heartbeats: false };
 
 /// What the crashes cost that were simulated.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,7 +59,7 @@ pub(super) fn of(
         let entries = plan.entries;
         let plan = RepairPlan {
             plan,
-            election: ElectionName::default(),
+            election: ELECTION,
             special: true,
             chosen: Vec::new(),
             detector: Detector::Perfect(Distribution::Constant((DETECTION * latency) as u64)),

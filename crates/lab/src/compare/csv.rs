@@ -147,7 +147,7 @@ fn observations_of(row: &Row) -> Vec<String> {
     let wan = cell.clients.regions.as_ref().and_then(|regions| seconds(&regions.wan));
     let situation = [quoted(&cell.hold), quoted(&cell.latency)].join(",");
     let end = format!("{},{}", clients(cell).join(","), text(wan));
-    let theory = cell.theory();
+    let theory = row.theory();
     let measured = MEANS.iter().filter_map(|(name, of)| Some((*name, of(figures)?)));
     let lines: Vec<_> = measured
         .map(|(name, stat)| {

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     clients::Clients,
-    results::{OnEvents, Task},
+    results::{OnEvents, Row, Task},
 };
 use crate::{
     durations::{self, DurationError},
     settle,
-    size::{self, TooLarge},
+    size::{self, Run, TooLarge},
     verdict::{self, Failure},
 };
 
@@ -55,6 +55,14 @@ impl CellLoad {
             Self::Light => "light".to_owned(),
             Self::Saturated => "saturated".to_owned(),
             Self::Offered(share) => format!("{share}"),
+        }
+    }
+
+    /// What is run, as far as it decides the memory.
+    pub(super) fn run(self) -> Run {
+        match self {
+            Self::Light => Run::LIGHT,
+            Self::Saturated | Self::Offered(_) => Run::BUSY,
         }
     }
 
@@ -191,8 +199,8 @@ pub(super) fn mutexes(names: &[&'static About]) -> Vec<&'static About> {
 impl Task for Cell {
     type Figures = Figures;
 
-    fn measure(&self, effort: &Effort, at_once: usize, watch: &OnEvents<'_>) -> Figures {
-        let plan = match self.plan(effort, at_once) {
+    fn measure(&self, effort: &Effort, memory: u64, watch: &OnEvents<'_>) -> Figures {
+        let plan = match self.plan(effort, memory) {
             Ok(plan) => plan,
             Err(why) => {
                 return Figures { refused: Some(why.to_string()), ..Figures::default() };
@@ -201,7 +209,7 @@ impl Task for Cell {
         let mut reports = Vec::new();
         for number in 0..effort.runs {
             let plan = Plan { seed: effort.seed.wrapping_add(number), ..plan.clone() };
-            match self.settled(&plan, effort, watch) {
+            match self.settled(&plan, effort, memory, watch) {
                 Ok(report) => reports.push(report),
                 Err(error) => {
                     return Figures { refused: Some(error.to_string()), ..Figures::default() };
@@ -213,8 +221,13 @@ impl Task for Cell {
             return Figures { overloaded: true, ..Figures::default() };
         }
         let mut figures = Figures::of(&reports, self.enough(&plan), plan.entries);
-        figures.unsettled = figures.unsettled.map(|events| events.max(self.settling_events()));
+        let settling = || self.settling_events(memory);
+        figures.unsettled = figures.unsettled.map(|events| events.max(settling()));
         figures
+    }
+
+    fn is_measured(figures: &Figures) -> bool {
+        figures.refused.is_none()
     }
 
     fn title(&self) -> String {
@@ -244,10 +257,11 @@ impl Cell {
         theory(&self.algorithm, &Setup::new(self.nodes), load)
     }
 
-    /// How many events the warm-up takes by the formula for messages; 0 where there is none.
-    pub fn settling_events(&self) -> u64 {
+    /// How many events the warm-up takes by the formula for messages; 0 where there is none, or
+    /// where the system does not fit into so many bytes.
+    pub fn settling_events(&self, memory: u64) -> u64 {
         let Some(load) = self.theory_load() else { return 0 };
-        let Ok(plan) = self.plan(&Effort::default(), 1) else { return 0 };
+        let Ok(plan) = self.plan(&Effort::default(), memory) else { return 0 };
         let messages = theory(&self.algorithm, &plan.setup, load).messages;
         // Beside the messages, an entry has a request and an exit.
         let events = messages.map_or(0.0, |messages| messages.value + 2.0);
@@ -255,8 +269,14 @@ impl Cell {
     }
 
     /// A run that goes on until the system has settled, if that is allowed.
-    fn settled(&self, plan: &Plan, effort: &Effort, watch: &OnEvents<'_>) -> SimulationResult {
-        settle::play(plan, effort.warm_up_events, self.settling_events(), |plan| {
+    fn settled(
+        &self,
+        plan: &Plan,
+        effort: &Effort,
+        memory: u64,
+        watch: &OnEvents<'_>,
+    ) -> SimulationResult {
+        settle::play(plan, effort.warm_up_events, self.settling_events(memory), |plan| {
             let mut before = 0;
             let result = simulate_watched(&self.algorithm, plan, None, &mut |_, events| {
                 watch(events - before);
@@ -274,9 +294,9 @@ impl Cell {
         plan.entries.min(verdict::FEWEST_ENTRIES.max(2 * u64::from(self.nodes)))
     }
 
-    fn plan(&self, effort: &Effort, at_once: usize) -> Result<Plan, PlanError> {
+    fn plan(&self, effort: &Effort, memory: u64) -> Result<Plan, PlanError> {
         if let Some(about) = registry::about(&self.algorithm) {
-            size::check(about, &Setup::new(self.nodes), at_once)?;
+            size::check(about, &Setup::new(self.nodes), self.load.run(), memory)?;
         }
         let hold = durations::distribution(&self.hold)?;
         let latency = durations::distribution(&self.latency)?;
@@ -336,6 +356,14 @@ impl Figures {
     }
 }
 
+impl Row {
+    /// The formulas of a cell that was measured. Those of one that does not fit into memory would
+    /// not fit either: some are evaluated on a tree of all processes.
+    pub(super) fn theory(&self) -> Theory {
+        if self.figures.refused.is_some() { Theory::default() } else { self.cell.theory() }
+    }
+}
+
 impl Figures {
     /// The worst bypass; none where the runs were too short for means.
     pub fn bypass(&self) -> Option<Stat> {
@@ -364,6 +392,8 @@ fn stat(reports: &[Report], of: impl Fn(&Report) -> Option<f64>) -> Option<Stat>
 mod tests {
     use super::*;
 
+    const MEMORY: u64 = 4 << 30;
+
     fn cell(algorithm: &str, nodes: u32) -> Cell {
         let (hold, latency) = ("1ms".to_owned(), "1ms".to_owned());
         let (algorithm, clients) = (algorithm.to_owned(), Clients::default());
@@ -379,17 +409,17 @@ mod tests {
             warm_up_events: 10_000,
             ..Effort::default()
         };
-        let cut = cell("bakery", 30).measure(&effort, 2, &|_| ());
+        let cut = cell("bakery", 30).measure(&effort, MEMORY, &|_| ());
         assert!(cut.cut_off && cut.entries < 2 * 100 && cut.events > 0, "{cut:?}");
         assert!(cut.messages.is_none() && cut.sync_delay.is_none() && cut.jain.is_none());
-        let whole = cell("le-lann", 30).measure(&effort, 2, &|_| ());
+        let whole = cell("le-lann", 30).measure(&effort, MEMORY, &|_| ());
         assert!(!whole.cut_off && whole.messages.is_some(), "{whole:?}");
     }
 
     #[test]
     fn a_cell_that_deadlocked_has_no_means_and_was_not_cut_off() {
         let effort = Effort { entries: 500, runs: 2, max_events: 3_000_000, ..Effort::default() };
-        let stuck = cell("maekawa-basic", 10).measure(&effort, 2, &|_| ());
+        let stuck = cell("maekawa-basic", 10).measure(&effort, MEMORY, &|_| ());
         assert!(stuck.stopped && !stuck.cut_off && stuck.messages.is_none(), "{stuck:?}");
         assert!(stuck.failures.iter().any(|one| one.what.contains("deadlock")), "{stuck:?}");
     }
@@ -397,17 +427,17 @@ mod tests {
     #[test]
     fn a_cell_that_does_not_fit_into_memory_is_left_out_with_a_note() {
         let effort = Effort { entries: 10, runs: 1, max_events: 50_000, ..Effort::default() };
-        let refused = cell("lamport", 100_000).measure(&effort, 2, &|_| ());
+        let refused = cell("lamport", 100_000).measure(&effort, MEMORY, &|_| ());
         assert!(refused.bypass().is_none() && refused.jain.is_none(), "{refused:?}");
         let refused = refused.refused.expect("a reason");
-        assert!(refused.contains("give fewer nodes"), "{refused}");
-        assert!(cell("raymond", 1000).measure(&effort, 2, &|_| ()).refused.is_none());
+        assert!(refused.contains(" GiB: give at most "), "{refused}");
+        assert!(cell("raymond", 1000).measure(&effort, MEMORY, &|_| ()).refused.is_none());
     }
 
     #[test]
     fn a_short_run_that_was_requested_is_not_cut_off() {
         let effort = Effort { entries: 10, runs: 1, max_events: 50_000, ..Effort::default() };
-        assert!(!cell("central", 5).measure(&effort, 2, &|_| ()).cut_off);
+        assert!(!cell("central", 5).measure(&effort, MEMORY, &|_| ()).cut_off);
     }
 
     #[test]
@@ -421,7 +451,7 @@ mod tests {
             warm_up_events: 20_000,
             ..Effort::default()
         };
-        let unsettled = light.measure(&effort, 2, &|_| ());
+        let unsettled = light.measure(&effort, MEMORY, &|_| ());
         assert!(unsettled.messages.is_none() && unsettled.bypass().is_none(), "{unsettled:?}");
         assert!(!unsettled.cut_off && !unsettled.stopped, "{unsettled:?}");
         // 10 N entries of H(N-1) messages, a request and an exit.
@@ -432,7 +462,8 @@ mod tests {
         let watch = |events| {
             watched.fetch_add(events, std::sync::atomic::Ordering::Relaxed);
         };
-        let settled = light.measure(&Effort { warm_up_events: 2 * needed, ..effort }, 2, &watch);
+        let settled =
+            light.measure(&Effort { warm_up_events: 2 * needed, ..effort }, MEMORY, &watch);
         assert_eq!(settled.unsettled, None);
         let harmonic: f64 = (1..300).map(|k| 1.0 / f64::from(k)).sum();
         let messages = settled.messages.expect("a mean").mean;

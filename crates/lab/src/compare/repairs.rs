@@ -12,7 +12,7 @@ use super::{
     grid::Effort,
     results::{Measured, OnEvents, Task},
 };
-use crate::size::{self, TooLarge};
+use crate::size::{self, Run, TooLarge};
 
 /// The repair of one system after the crash of one process.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -76,8 +76,8 @@ pub(super) fn cells(mutexes: &[&'static About], sizes: &[u32]) -> Vec<RepairCell
 impl Task for RepairCell {
     type Figures = RepairFigures;
 
-    fn measure(&self, effort: &Effort, at_once: usize, watch: &OnEvents<'_>) -> RepairFigures {
-        match self.simulate(effort, at_once) {
+    fn measure(&self, effort: &Effort, memory: u64, watch: &OnEvents<'_>) -> RepairFigures {
+        match self.simulate(effort, memory) {
             Ok(report) => {
                 watch(report.report.events);
                 RepairFigures::of(&report)
@@ -86,6 +86,10 @@ impl Task for RepairCell {
                 RepairFigures { refused: Some(why.to_string()), ..RepairFigures::default() }
             }
         }
+    }
+
+    fn is_measured(figures: &RepairFigures) -> bool {
+        figures.refused.is_none()
     }
 
     fn title(&self) -> String {
@@ -110,10 +114,10 @@ impl RepairCell {
         if self.special { "special" } else { "generic" }
     }
 
-    fn simulate(&self, effort: &Effort, at_once: usize) -> Result<RepairReport, RepairError> {
+    fn simulate(&self, effort: &Effort, memory: u64) -> Result<RepairReport, RepairError> {
         let about = registry::about(&self.algorithm).ok_or(RepairError::Unknown)?;
         let plan = self.plan(about, effort);
-        size::check(about, &plan.plan.setup, at_once)?;
+        size::check(about, &plan.plan.setup, Run::repaired(&plan), memory)?;
         let report = simulate_repaired(about.name, &plan, None).ok_or(RepairError::Unknown)?;
         Ok(report?)
     }
@@ -182,7 +186,7 @@ mod tests {
 
     fn figures(algorithm: &str, nodes: u32, special: bool) -> RepairFigures {
         let cell = RepairCell { algorithm: algorithm.to_owned(), nodes, special };
-        let figures = cell.measure(&Effort::default(), 1, &|_| ());
+        let figures = cell.measure(&Effort::default(), u64::MAX, &|_| ());
         assert!(figures.refused.is_none() && figures.violations.is_empty(), "{figures:?}");
         assert_eq!(figures.lost, 0, "{algorithm}");
         figures

@@ -13,8 +13,11 @@ pub trait Task: Clone + DeserializeOwned + PartialEq + Serialize + Sync {
     /// Its figures.
     type Figures: Clone + DeserializeOwned + Send + Serialize;
 
-    /// Simulates it, while `at_once` such tasks share the memory.
-    fn measure(&self, effort: &Effort, at_once: usize, watch: &OnEvents<'_>) -> Self::Figures;
+    /// Simulates it in at most so many bytes of memory.
+    fn measure(&self, effort: &Effort, memory: u64, watch: &OnEvents<'_>) -> Self::Figures;
+
+    /// Whether it was simulated. What was refused, for want of memory maybe, is tried again.
+    fn is_measured(figures: &Self::Figures) -> bool;
 
     /// Its name in a progress report.
     fn title(&self) -> String;
@@ -42,12 +45,13 @@ pub type RowOf<T> = Measured<T, <T as Task>::Figures>;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Reads rows, one a line in JSON, as `serde_json` writes them. A line that does not fit
-/// (truncated, of another version or another effort) is left out, so that its cell is measured
-/// again.
+/// (truncated, refused, of another version or another effort) is left out, so that its cell is
+/// measured again.
 pub fn read<T: Task>(lines: &[u8], effort: &Effort) -> Vec<RowOf<T>> {
     let lines = lines.split(|&byte| byte == b'\n');
     let rows = lines.filter_map(|line| serde_json::from_slice::<RowOf<T>>(line).ok());
-    rows.filter(|row| row.version == VERSION && row.effort == *effort).collect()
+    let counts = |row: &RowOf<T>| row.version == VERSION && T::is_measured(&row.figures);
+    rows.filter(|row| row.effort == *effort && counts(row)).collect()
 }
 
 /// The cells without figures.
@@ -65,10 +69,10 @@ pub fn measure<T: Task, E>(
     watch: &OnEvents<'_>,
     mut done: impl FnMut(RowOf<T>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let at_once = workers.at_once();
+    let memory = workers.memory();
     workers.each(
         cells,
-        |cell| cell.measure(&effort, at_once, watch),
+        |cell| cell.measure(&effort, memory, watch),
         |cell, figures| {
             let version = VERSION.to_owned();
             done(Measured { cell: cell.clone(), effort, version, figures })

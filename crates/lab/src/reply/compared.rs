@@ -106,9 +106,8 @@ pub(super) fn compare(query: &CompareQuery) -> Result<Compared, Refused> {
             latency: query.latency.clone(),
             clients: Clients::default(),
         };
-        let figures = cell.measure(&effort, 1, &|_| ());
-        let theory = load.theory().map(|load| theory_of(about, &Setup::new(nodes), load));
-        let messages = theory.as_ref().and_then(|theory| theory.messages.clone());
+        let figures = cell.measure(&effort, u64::MAX, &|_| ());
+        let Theory { messages, sync_delay, .. } = cell.theory();
         Point {
             nodes,
             messages: figures.messages.as_ref().map(|stat| stat.mean),

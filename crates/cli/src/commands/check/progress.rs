@@ -2,12 +2,13 @@
 //! that is overwritten.
 
 use std::{
-    fs,
     io::{IsTerminal, Write, stderr},
     time::Instant,
 };
 
 use mutua_checker::{Host, Progress};
+
+use crate::memory;
 
 /// The host of a check; it shows progress only on a terminal.
 pub(crate) struct Line {
@@ -36,10 +37,7 @@ impl Host for Line {
     }
 
     fn bytes(&mut self) -> u64 {
-        const PAGE: u64 = 4096;
-        let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
-        let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-        pages.unwrap_or(0) * PAGE
+        memory::resident()
     }
 
     fn progress(&mut self, now: &Progress) {

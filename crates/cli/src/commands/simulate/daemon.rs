@@ -7,8 +7,8 @@ use mutua_algorithms::{About, self_stabilizing::Daemon};
 use mutua_simulator::{Interval, RingPlan, RingReport, Violation, combined, settle};
 use serde::Serialize;
 
-use super::{Arguments, NODES, unfit};
-use crate::{exit::usage, verdict::of_seed, words::counted};
+use super::{Arguments, NODES, refuse_large, unfit};
+use crate::{exit::usage, size, verdict::of_seed, words::counted};
 
 /// The output of `--json`.
 #[derive(Serialize)]
@@ -49,6 +49,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
     if let (None, Some(flags)) = (arguments.system.nodes, &arguments.flags) {
         setup.nodes = u32::try_from(flags.len())?;
     }
+    refuse_large(about, &setup, size::Run::Daemon)?;
     let plan = RingPlan {
         about,
         setup,

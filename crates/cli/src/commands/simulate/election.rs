@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{
     Arguments, NODES,
     recording::{Recording, Shown},
-    replay, unfit,
+    refuse_large, replay, unfit,
 };
 use crate::{durations, exit::usage, names, size, verdict::of_seed, words::counted};
 
@@ -34,8 +34,7 @@ struct Json {
 
 pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
     unfit::refuse(arguments, about, unfit::Run::Election)?;
-    size::check(about, &arguments.system.setup(&arguments.name, NODES)?, 1)
-        .map_err(|error| usage(error.to_string()))?;
+    refuse_large(about, &arguments.system.setup(&arguments.name, NODES)?, size::Run::BUSY)?;
     let plan = plan(arguments)?;
     let mut reports = Vec::new();
     for number in 0..arguments.runs() {

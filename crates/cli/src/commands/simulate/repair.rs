@@ -9,9 +9,9 @@ use mutua_algorithms::About;
 use mutua_simulator::{Detector, Distribution, RepairPlan, RepairReport, simulate_repaired};
 
 use super::{
-    Arguments, NODES,
+    Arguments,
     recording::{Recording, Shown},
-    replay, unfit,
+    refuse_large, replay, unfit,
 };
 use crate::{exit::usage, repair::RepairArgument, size};
 
@@ -50,8 +50,6 @@ const DETECTION: f64 = 5.0;
 pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
     unfit::refuse(arguments, about, unfit::Run::Mutex)?;
     refuse(arguments)?;
-    size::check(about, &arguments.system.setup(&arguments.name, NODES)?, 1)
-        .map_err(|error| usage(error.to_string()))?;
     let plan = super::plan(arguments)?;
     let usual = Distribution::Constant((DETECTION * plan.network.mean_latency()) as u64);
     let usual = Detector::Perfect(usual);
@@ -65,6 +63,7 @@ pub(super) fn run(arguments: &Arguments, about: &'static About) -> Result<ExitCo
         handling: None,
         gap_at: None,
     };
+    refuse_large(about, &plan.plan.setup, size::Run::repaired(&plan))?;
     let recording = Recording::new(arguments, replay::title(), Shown::Repair)?;
     let report = match &recording {
         None => simulate_repaired(about.name, &plan, None),

@@ -41,7 +41,7 @@ fn figures(row: &Row) -> Vec<(&'static str, Expected, Stat)> {
     if missing(row).is_some() {
         return Vec::new();
     }
-    let expected = row.cell.theory();
+    let expected = row.theory();
     let figures = &row.figures;
     let both = [
         ("messages", expected.messages, figures.messages),
