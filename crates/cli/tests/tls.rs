@@ -191,7 +191,8 @@ fn a_client_with_a_certificate_locks_over_tls_and_others_get_nowhere() {
     let nodes_own = format!("https://localhost:{peers}");
     let mut status = tls.client("backup", &["status", "--endpoint", &nodes_own]);
     let (code, text) = finish(&mut status);
-    assert!(code == 69 && text.contains("clients use the client port"), "{code} {text}");
+    // What the client has sent by then may reset the connection before it reads the alert.
+    assert!(code == 69 && text.contains("the nodes' own port"), "{code} {text}");
     let log = fs::read_to_string(directory.path().join("a.log")).expect("a log");
     assert!(log.contains("not signed by this cluster's CA"), "{log}");
     assert!(log.contains("it does not speak TLS"), "{log}");

@@ -11,7 +11,7 @@ use tokio::{
 use crate::normal;
 
 /// How long a server may take to show that it speaks HTTP/2.
-const LIMIT: Duration = Duration::from_secs(1);
+const LIMIT: Duration = Duration::from_secs(3);
 
 /// What a client of HTTP/2 sends first: the preface, and no settings.
 const BEGINNING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
