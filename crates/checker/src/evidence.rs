@@ -41,6 +41,14 @@ pub enum CheckError {
         /// The properties that are checked.
         known: String,
     },
+    /// A process counts its entries in 8 bits.
+    #[error("{entries} entries of a process cannot be explored; at most {most}")]
+    TooManyEntries {
+        /// The entries of each contender.
+        entries: u32,
+        /// The most that can be counted.
+        most: u32,
+    },
     /// The budget of a state counts each kind of fault in a few bits.
     #[error(
         "{count} crashes, restarts, losses, duplicates, messages of the application or delays are \
@@ -100,6 +108,7 @@ impl CheckError {
             Self::Start(_)
             | Self::UnknownAlgorithm { .. }
             | Self::TooManyProcesses { .. }
+            | Self::TooManyEntries { .. }
             | Self::Unread { .. }
             | Self::NotChecked { .. }
             | Self::TooManyFaults { .. }

@@ -76,7 +76,8 @@ impl System {
             Some(contenders) => contenders.contains(&node),
             None => node.0 < self.setup.nodes,
         };
-        if contends { u8::try_from(self.entries).unwrap_or(u8::MAX) } else { 0 }
+        let entries = u8::try_from(self.entries).expect("a task with more entries is refused");
+        if contends { entries } else { 0 }
     }
 }
 

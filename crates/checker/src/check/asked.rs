@@ -20,10 +20,14 @@ impl Task {
         let contenders = setup.nodes as usize;
         let processes =
             if contenders > most { contenders } else { setup.processes(about) as usize };
-        match processes > most {
-            true => Err(CheckError::TooManyProcesses { processes, most }),
-            false => Ok(about),
+        if processes > most {
+            return Err(CheckError::TooManyProcesses { processes, most });
         }
+        let (entries, most) = (self.system.entries, u8::MAX.into());
+        if entries > most {
+            return Err(CheckError::TooManyEntries { entries, most });
+        }
+        Ok(about)
     }
 
     /// How many processes there are, a dedicated coordinator included.

@@ -5,6 +5,9 @@ use mutua_checker::{
     CheckError, Faults, Limits, NoClock, Reduction, Repair, System, Task, Timers, Walks, check,
 };
 
+/// What is added to a task.
+type Change<'a> = dyn Fn(&mut Task) + 'a;
+
 fn task(name: &str) -> Task {
     Task {
         name: name.to_owned(),
@@ -36,7 +39,7 @@ fn refusal(task: &Task) -> String {
 fn under_a_daemon_what_the_search_does_not_look_at_is_refused() {
     let limits = || Limits::default();
     let walks = Walks { runs: 1, steps: 1, changes: 1, seed: 1 };
-    let unread: [(&str, &dyn Fn(&mut Task)); 13] = [
+    let unread: [(&str, &Change<'_>); 13] = [
         ("other properties", &|task| task.properties = Some(vec![Claim::Liveness])),
         ("numbers of entries", &|task| task.system.entries = 2),
         ("contenders", &|task| task.system.contenders = Some(vec![NodeId(0)])),
@@ -62,12 +65,12 @@ fn under_a_daemon_what_the_search_does_not_look_at_is_refused() {
 
 #[test]
 fn what_would_have_no_effect_on_processes_is_refused() {
-    let changed = |name: &str, change: &dyn Fn(&mut Task)| {
+    let changed = |name: &str, change: &Change<'_>| {
         let mut task = task(name);
         change(&mut task);
         task
     };
-    let unread: [(&str, &str, &dyn Fn(&mut Task)); 5] = [
+    let unread: [(&str, &str, &Change<'_>); 5] = [
         ("lamport", "crashed from", &|task| task.system.setup.crashed = vec![NodeId(0)]),
         ("lamport", "timers", &|task| task.system.timers = Timers::Any),
         ("bully", "holders", &|task| task.system.setup.in_cs = true),

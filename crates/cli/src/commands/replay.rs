@@ -173,6 +173,9 @@ fn example(name: &str) -> Result<Option<&'static Example>> {
     match found.as_slice() {
         [example] => Ok(Some(example)),
         [] if is_readable(name) => Ok(None),
+        [] if Path::new(name).is_dir() => {
+            Err(usage(format!("{name} is a directory: give a script or a trace")))
+        }
         [] if Path::new(name).extension().is_some() || name.starts_with(['/', '.']) => {
             Err(usage(format!("no such file: {name}; `mutua replay` lists the examples")))
         }

@@ -324,6 +324,8 @@ fn misuse_is_explained_by_what_was_given() {
         ("check lamport --nodes 2 --graph x.dot --reduction both", "use --reduction all or none"),
         ("check lamport --language", "cannot be used with"),
         ("check --language --depth 3", "cannot be used with"),
+        ("check lamport --nodes 2 --entries 300", "at most 255"),
+        ("check lamport --nodes 2 --walks 0", "from 1 to"),
         ("check lamport --nodes 4000000000 --contenders 3999999999", "at most 15"),
         ("check lamport --nodes 3 --contenders 3999999999", "give at most 3"),
         ("check lamport --nodes 2 --invariant size(messages(relpy))=0", "nearest one is `reply`"),

@@ -231,7 +231,9 @@ fn a_script_or_a_trace_comes_from_a_pipe() {
         let trace = piped(&format!("({run}) | $0 replay {name}"));
         assert!(trace.contains("P2 requests, clock 1"), "{name}: {trace}");
     }
-    assert_eq!(mutua(&["replay", "/"]).status.code(), Some(64));
+    let directory = mutua(&["replay", "/"]);
+    assert_eq!(directory.status.code(), Some(64));
+    assert!(stderr(&directory).contains("is a directory"), "{}", stderr(&directory));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::{
     exit::usage,
     names,
     repair::{RepairArgument, elections, repair_help},
-    system::SystemArguments,
+    system::{self, SystemArguments},
 };
 
 /// The options that only the check of one system has.
@@ -188,7 +188,8 @@ pub(crate) struct Arguments {
     delays: Option<u32>,
 
     /// Instead of a search, run this many random walks with priorities; for large systems.
-    #[arg(long, value_name = "RUNS", conflicts_with_all = ["reduction", "first"])]
+    #[arg(long, value_name = "RUNS", conflicts_with_all = ["reduction", "first"],
+          value_parser = system::positive)]
     walks: Option<u64>,
 
     /// Number of changes of priorities in a random walk.
