@@ -80,7 +80,7 @@ enum Action {
         #[command(flatten)]
         valid: Valid,
     },
-    /// Revoke a certificate: add it to the list revoked.crl, which `revoked` in [tls] of a node
+    /// Revoke a certificate: add it to the list revoked.crl, which `revoked` in `[tls]` of a node
     /// names.
     Revoke {
         /// Name of a node or client.
