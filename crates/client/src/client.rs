@@ -157,8 +157,8 @@ impl Options {
         self
     }
 
-    /// Has every hold recorded at other members before it is granted: it then outlives its node from
-    /// the first moment, and each grant takes one round trip between members longer.
+    /// Has every hold recorded at other members before it is granted: it then outlives its node
+    /// from the first moment, and each grant takes one round trip between members longer.
     ///
     /// By default a cluster grants at once, and records a hold that lasts for some milliseconds. If
     /// its node is lost before that, the guard is lost, at the end of the node's view lease at the

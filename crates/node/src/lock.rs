@@ -233,8 +233,8 @@ impl Guard {
         })
     }
 
-    /// Until when no other member grants this lock, whatever happens to this node: as long as it may
-    /// grant locks unless its view lease is renewed. The first moment if the lock is lost.
+    /// Until when no other member grants this lock, whatever happens to this node: as long as it
+    /// may grant locks unless its view lease is renewed. The first moment if the lock is lost.
     pub fn excludes_until(&self) -> Moment {
         self.handle.driver.call(|core, _| {
             let lost = core.protocol.is_lost(self.handle.id, self.ticket);

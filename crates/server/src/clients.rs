@@ -153,6 +153,16 @@ impl Core {
         self.send(session, Reply::Promised(promised));
     }
 
+    /// Tells a client that is back which of its promised holds are recorded. Of the others it
+    /// counts on what it knows already.
+    pub(super) fn confirm_promises(&self, session: SessionId, held: Vec<v1::Reclaim>) {
+        for v1::Reclaim { name, fencing_token, promised } in held {
+            if promised && self.leases.promise_of(&name, fencing_token).is_none() {
+                self.send_promised(session, &name, fencing_token);
+            }
+        }
+    }
+
     fn denied(&self, now: Moment, why: &str) -> String {
         self.quarantined(now).unwrap_or_else(|| why.to_owned())
     }

@@ -225,7 +225,13 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     if inode(&options.socket) == bound {
         let _ = fs::remove_file(&options.socket);
     }
-    // In a cluster, other members serve its clients from now on.
+    hand_over(&service).await;
+    tasks.shutdown().await;
+    Ok(())
+}
+
+/// In a cluster, other members serve this node's clients from now on.
+async fn hand_over(service: &Arc<Service>) {
     service.record_promises().await;
     service.handle.retire(RETIRE).await;
     service.call(|core, now| {
@@ -234,8 +240,6 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
     });
     // Before the guards are dropped, so that no release is sent to the other members.
     service.handle.halt();
-    tasks.shutdown().await;
-    Ok(())
 }
 
 /// Serves clients on a Unix socket.

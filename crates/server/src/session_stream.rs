@@ -202,12 +202,7 @@ impl Attached {
                 replies.send(Ok(Reply::Peers(peers)));
             }
             core.clients.entry(session).or_default().push(Connected { replies, number });
-            for v1::Reclaim { name, fencing_token, promised } in held {
-                // Where it is not recorded yet, the client counts on what it knows already.
-                if promised && core.leases.promise_of(&name, fencing_token).is_none() {
-                    core.send_promised(session, &name, fencing_token);
-                }
-            }
+            core.confirm_promises(session, held);
             Some((session, number))
         });
         let (session, number) = begun?;

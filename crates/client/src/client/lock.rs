@@ -156,9 +156,9 @@ impl Guard {
         self.lock.session.shared.is_good(&self.grant)
     }
 
-    /// Completes when the lock is lost, a tenth of the lease before another client can hold it. In the
-    /// first milliseconds, before the hold is recorded, that is a tenth of its node's view lease, at
-    /// most 0.1 s: see [`Options::record_first`](crate::Options::record_first).
+    /// Completes when the lock is lost, a tenth of the lease before another client can hold it. In
+    /// the first milliseconds, before the hold is recorded, that is a tenth of its node's view
+    /// lease, at most 0.1 s: see [`Options::record_first`](crate::Options::record_first).
     pub async fn lost(&self) -> Lost {
         self.grant.lost().await
     }

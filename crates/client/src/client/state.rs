@@ -5,8 +5,8 @@
 //! once. So requests for one name are queued here, and only the first of them is at the node.
 //!
 //! Connections are in this file, requests and their outcomes in `state/requests.rs`, replies in
-//! `state/replies.rs`, grants that are not recorded yet in `state/promises.rs`, values of leaders in
-//! `state/proclaims.rs`, the lease in `state/lease.rs`.
+//! `state/replies.rs`, grants that are not recorded yet in `state/promises.rs`, values of leaders
+//! in `state/proclaims.rs`, the lease in `state/lease.rs`.
 
 mod lease;
 mod proclaims;

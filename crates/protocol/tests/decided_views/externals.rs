@@ -236,7 +236,7 @@ impl World {
         self.expire_later(slot, ticket);
     }
 
-    /// A lock was granted for a client outside: it is promised to it, or its hold is recorded first.
+    /// A lock was granted for a client outside: it is promised to it, or recorded first.
     pub(crate) fn inform(&mut self, slot: usize, ticket: Ticket) {
         if !self.promise(slot, ticket) {
             self.record(slot, ticket);

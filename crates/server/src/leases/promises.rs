@@ -28,8 +28,8 @@ use crate::Moment;
 const RECORD_AFTER: Duration = Duration::from_millis(5);
 /// A promise grows so often until the hold is recorded.
 const PROLONG_AFTER: Duration = Duration::from_millis(200);
-/// A lock that is lost is kept for so long after its promise has ended: its client's code needs time
-/// to stop.
+/// A lock that is lost is kept for so long after its promise has ended: its client's code needs
+/// time to stop.
 const GRACE: Duration = Duration::from_millis(100);
 /// A shorter promise is not given: the hold is recorded first.
 const SHORTEST: Duration = Duration::from_millis(100);

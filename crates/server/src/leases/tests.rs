@@ -589,20 +589,3 @@ fn sessions_have_the_requested_number_or_one_with_the_member_index() {
     assert!(fresh.0 > 0);
     assert_eq!(fresh.member(), 5);
 }
-
-#[test]
-fn the_list_contains_holders_and_waiters() {
-    let mut scene = Scene::new();
-    let client = Client { owner: "ann".to_owned(), ..Client::default() };
-    let one = scene.open_with(Opening { ttl: TTL, client, ..Opening::default() });
-    let two = scene.open();
-    scene.wait(one);
-    scene.pass(3);
-    scene.wait(two);
-    let list = scene.leases.list(scene.now, b"");
-    let holder = list[0].holder.as_ref().expect("the lock is held");
-    assert_eq!((holder.client.owner.as_str(), holder.elapsed.as_secs()), ("ann", 3));
-    assert_eq!(list[0].waiting.len(), 1);
-    assert!(scene.leases.list(scene.now, b"y").is_empty());
-    assert_eq!(scene.leases.show(scene.now, b"nothing").holder, None);
-}

@@ -22,3 +22,20 @@ fn a_name_has_a_byte_and_no_more_than_fit_a_message() {
         assert!(check_name(&name).is_err(), "{} bytes", name.len());
     }
 }
+
+#[test]
+fn the_list_contains_holders_and_waiters() {
+    let mut scene = Scene::new();
+    let client = Client { owner: "ann".to_owned(), ..Client::default() };
+    let one = scene.open_with(Opening { ttl: TTL, client, ..Opening::default() });
+    let two = scene.open();
+    scene.wait(one);
+    scene.pass(3);
+    scene.wait(two);
+    let list = scene.leases.list(scene.now, b"");
+    let holder = list[0].holder.as_ref().expect("the lock is held");
+    assert_eq!((holder.client.owner.as_str(), holder.elapsed.as_secs()), ("ann", 3));
+    assert_eq!(list[0].waiting.len(), 1);
+    assert!(scene.leases.list(scene.now, b"y").is_empty());
+    assert_eq!(scene.leases.show(scene.now, b"nothing").holder, None);
+}
