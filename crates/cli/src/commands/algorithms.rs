@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
-use mutua_algorithms::{About, Claim, Costs, Kind, registry};
+use mutua_algorithms::{About, Claim, Costs, Kind, Other, registry};
 
 use crate::{names, words::links};
 
@@ -115,9 +115,11 @@ fn page(about: &About) -> String {
         vec![format!("links: {}", links(about)), format!("{}: {}", order(about), about.order)],
     );
     let variants = about.options.iter().flat_map(|choice| {
-        choice.values.iter().map(move |variant| {
-            format!("--with {}={:<14} {}", choice.key, variant.name, variant.meaning)
-        })
+        let line = move |value: &str, meaning: &str| {
+            format!("--with {}={value:<14} {meaning}", choice.key)
+        };
+        let named = choice.values.iter().map(move |variant| line(variant.name, variant.meaning));
+        named.chain((choice.other == Other::File).then(|| line("FILE", OWN_SETS)))
     });
     section("Variants (the first of each is the default)", variants.collect());
     let stated = about.invariants.iter();
@@ -131,6 +133,10 @@ fn page(about: &About) -> String {
     );
     page
 }
+
+/// The meaning of a file of sets, and where a script has them.
+const OWN_SETS: &str = "\
+the sets in this file; in a script its lines request_set and inform_set, which imply sets=own";
 
 /// The costs of one entry, or of one election.
 fn costs(about: &About) -> Vec<String> {

@@ -260,3 +260,23 @@ fn options_without_effect_are_refused() {
         assert_eq!(output.status.code(), Some(64), "{arguments:?}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn sets_of_a_script_are_taken_without_an_option() {
+    let script = file("own-sets.script");
+    let head = "algorithm sanders\nprocesses A B\n";
+    let sets = "request_set A: A B\nrequest_set B: A B\ninform_set A: A\ninform_set B: B\n";
+    let play = |with: &str| {
+        fs::write(&script, format!("{head}{with}{sets}A requests\nB requests\n")).expect("a file");
+        mutua(&["replay", script.to_str().expect("a name")])
+    };
+    let played = play("");
+    assert!(stdout(&played).contains("sets=own"), "{}", stdout(&played));
+    let refused = play("with sets=maekawa\n");
+    assert_eq!(refused.status.code(), Some(64));
+    assert!(stderr(&refused).contains("leave it out, or the lines"), "{}", stderr(&refused));
+    for page in [["algorithms", "sanders"], ["replay", "--language"]] {
+        let text = stdout(&mutua(&page));
+        assert!(text.contains("imply sets=own"), "{text}");
+    }
+}

@@ -101,6 +101,15 @@ pub enum SyntaxError {
     /// A process has no request set or no inform set.
     #[error("every process needs a line `request_set` and a line `inform_set`")]
     IncompleteSets,
+    /// The algorithm has no request and inform sets.
+    #[error("{0} has no request sets and no inform sets; sanders has")]
+    NoSets(String),
+    /// The option names other sets than the lines.
+    #[error(
+        "the option sets={0} names other sets than the lines `request_set` and `inform_set`: leave \
+         it out, or the lines"
+    )]
+    OtherSets(String),
     /// The request and inform sets do not fit together.
     #[error(transparent)]
     Sets(#[from] SetsError),

@@ -147,11 +147,28 @@ impl System {
         if self.request_sets.is_empty() && self.inform_sets.is_empty() {
             return Ok(());
         }
+        self.take_own_sets()?;
         if self.request_sets.len() != self.inform_sets.len() {
             return Err(SyntaxError::IncompleteSets);
         }
         let (requests, informs) = (self.request_sets.clone(), self.inform_sets.clone());
         self.setup.sets = Some(SetsOf::new(requests, informs)?);
+        Ok(())
+    }
+
+    /// The lines of the sets say that the algorithm takes them, where no option says so.
+    fn take_own_sets(&mut self) -> Result<(), SyntaxError> {
+        let Some(about) = registry::about(&self.algorithm) else { return Ok(()) };
+        let Some(option) = about.options.iter().find(|option| option.key == "sets") else {
+            return Err(SyntaxError::NoSets(self.algorithm.clone()));
+        };
+        match self.setup.settings.get("sets") {
+            None => self.setup.settings.set("sets", "own"),
+            Some(named) if option.values.iter().any(|known| known.name == named) => {
+                return Err(SyntaxError::OtherSets(named.to_owned()));
+            }
+            Some(_) => {}
+        }
         Ok(())
     }
 
@@ -354,7 +371,7 @@ pub(super) const HEAD: &[Form<Read>] = &[
     Form {
         syntax: "request_set A: B C ...",
         meaning: "the processes that A sends its requests to, for Sanders' algorithm; one line for \
-                  every process",
+                  every process; such lines imply sets=own",
         example: "request_set P1: P1 P2",
         read: |system, words| match words {
             ["request_set", of, whom @ ..] => {

@@ -143,3 +143,28 @@ fn a_system_that_cannot_start_gives_the_reason() {
         "a flag of 5; with k=3 they are 0 to 2"
     );
 }
+
+#[test]
+fn lines_of_sets_imply_that_the_algorithm_takes_them() {
+    let sets = "request_set A: A\ninform_set A: A\nrequest_set B: B\ninform_set B: B\n";
+    let head = "algorithm sanders\nprocesses A B\n";
+    let settings = |with: &str| {
+        let script = Script::parse("test", &format!("{head}{with}{sets}")).unwrap();
+        script.play().map(|played| played.header.settings.get("sets").map(str::to_owned))
+    };
+    // These do not keep the two processes apart.
+    let refused = settings("").unwrap_err().to_string();
+    assert!(refused.contains("could be in the critical section together"), "{refused}");
+    for with in ["with check=off\n", "with check=off sets=own\n"] {
+        assert_eq!(settings(with).unwrap().as_deref(), Some("own"), "{with}");
+    }
+    assert_eq!(
+        not_read(&format!("{head}with sets=central\n{sets}")),
+        "line 7: the option sets=central names other sets than the lines `request_set` and \
+         `inform_set`: leave it out, or the lines"
+    );
+    assert_eq!(
+        not_read(&format!("algorithm lamport\nprocesses A B\n{sets}")),
+        "line 6: lamport has no request sets and no inform sets; sanders has"
+    );
+}
