@@ -217,3 +217,19 @@ fn bad_situations_are_refused() {
         assert!(printed.contains(expected), "{arguments}: {printed}");
     }
 }
+
+#[test]
+fn a_tree_of_edges_says_for_which_cluster_it_is() {
+    let output = mutua("choose --nodes 6 --regions 3,3 --wan 5ms --think exp:10ms --entries 500");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let edges = text.contains("topology = [[");
+    assert!(edges, "the winner runs on a tree of edges: {text}");
+    assert!(
+        text.contains(
+            "for a cluster of exactly 6 members, numbered from 0 in the order of its\nlist"
+        ),
+        "{text}"
+    );
+    let other = mutua("choose --nodes 3 --entries 500");
+    assert!(!String::from_utf8_lossy(&other.stdout).contains("for a cluster of exactly"));
+}

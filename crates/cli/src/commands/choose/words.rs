@@ -37,7 +37,7 @@ pub(super) fn all(situation: &Situation, ranking: &Ranking) -> String {
     for one in unfit {
         text += &format!("Not {}: {}.\n", one.algorithm, one.why);
     }
-    text + &in_practice(ranking)
+    text + &in_practice(situation, ranking)
 }
 
 const FATAL: &str = "\
@@ -63,11 +63,19 @@ fn repaired() -> String {
 }
 
 /// The winner in a node's configuration, the default of nodes, and other tools.
-fn in_practice(ranking: &Ranking) -> String {
+fn in_practice(situation: &Situation, ranking: &Ranking) -> String {
     let Some(winner) = ranking.fit().first() else { return OTHERS.to_owned() };
     let dedicated = match winner.candidate.contains("dedicated coordinator") {
         true => "Nodes have no dedicated coordinator: the home of each name coordinates it.\n",
         false => "",
+    };
+    let edges = match winner.locks.contains("topology = [[") {
+        true => format!(
+            "The edges of the tree are for a cluster of exactly {}, numbered from 0 in the order \
+             of its\nlist of members.\n",
+            counted(situation.nodes.into(), "member")
+        ),
+        false => String::new(),
     };
     let name = DEFAULT_ALGORITHM;
     let rank = ranking.fit().iter().position(|one| one.algorithm == name);
@@ -78,7 +86,7 @@ fn in_practice(ranking: &Ranking) -> String {
     };
     format!(
         "\nIn the configuration of every node before the cluster is founded; later by `mutua \
-         cluster rules FILE`:\n\n{}\n{dedicated}Without a rule a node uses {name}, \
+         cluster rules FILE`:\n\n{}\n{edges}{dedicated}Without a rule a node uses {name}, \
          {rank}.\n{DEFAULT}{OTHERS}",
         winner.locks
     )
