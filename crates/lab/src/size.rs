@@ -3,6 +3,11 @@
 use mutua_algorithms::{About, Partners, QuorumKind, Setup, registry, repairs::ElectionName};
 use mutua_simulator::{Detector, Load, Plan, RepairPlan, Sizes, Who};
 
+use crate::{
+    Script,
+    script::{Command, Item},
+};
+
 /// What is run of a system, as far as it decides the memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Run {
@@ -22,6 +27,16 @@ pub enum Run {
     },
     /// A ring under a daemon, which has flags and no messages.
     Daemon,
+    /// A script, which keeps its whole trace.
+    Script {
+        /// How many critical sections there are.
+        sections: u32,
+        /// How many steps make a process send messages to its partners.
+        requests: u32,
+        /// The highest process that takes such a step, counted from 1: its number is the length of
+        /// what processes and messages know of requests.
+        highest: u32,
+    },
 }
 
 impl Run {
@@ -48,6 +63,20 @@ impl Run {
         Self::Plain { sections: plan.sections.count, senders: requesters.min(requests) }
     }
 
+    /// The run of this script.
+    pub fn script(script: &Script) -> Self {
+        let senders = script.lines.iter().filter_map(|line| match line.item {
+            Item::Command(Command::Request(who) | Command::Start(who) | Command::Exit(who)) => {
+                Some(who.0)
+            }
+            _ => None,
+        });
+        let (requests, highest) =
+            senders.fold((0, 0), |(count, highest), who| (count + 1, who.max(highest)));
+        let sections = u32::try_from(script.system.sections.len()).unwrap_or(u32::MAX).max(1);
+        Self::Script { sections, requests, highest: highest + 1 }
+    }
+
     /// The run of this plan with a repair.
     pub fn repaired(plan: &RepairPlan) -> Self {
         let heartbeats = matches!(plan.detector, Detector::Timeout(_));
@@ -63,8 +92,18 @@ const ABOUT_PARTNER: f64 = 32.0;
 /// The bytes of a process under a daemon: its flag at the start, now, after the next step, at a
 /// landmark and in the report, and whether it is privileged.
 const OF_A_FLAG: f64 = 32.0;
+/// The bytes of an event of a trace, beside what it shows of other processes: of a script the trace
+/// is kept twice, for the run and for the outcome.
+const OF_AN_EVENT: f64 = 1024.0;
+/// The bytes by which an event grows with each partner of its process.
+const SHOWN_OF_PARTNER: f64 = 48.0;
+/// The bytes by which a message grows with each process that has requested or could have.
+const KNOWN: f64 = 4.0;
 /// What holds events grows by doubling.
 const GROWTH: f64 = 2.0;
+
+/// The messages of a request to a few partners.
+const FEW: f64 = 4.0;
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 const MIB: f64 = 1024.0 * 1024.0;
@@ -123,6 +162,15 @@ fn estimate(about: &About, setup: &Setup, run: Run, nodes: u32) -> f64 {
             (1, u32::MAX, partners_of(about).max(election))
         }
         Run::Daemon => return all * OF_A_FLAG,
+        Run::Script { sections, requests, highest } => {
+            let (partners, requests) = (partners_of(about), f64::from(requests));
+            let instances = all * f64::from(sections);
+            let messages = requests * partners.max(FEW);
+            let shown = OF_AN_EVENT + SHOWN_OF_PARTNER * partners;
+            let knowing = instances.min(messages) + messages;
+            let known = KNOWN * f64::from(highest).min(instances);
+            return (instances + 2.0 * messages) * shown + knowing * known;
+        }
     };
     let repaired = matches!(run, Run::Repaired { .. });
     let Some(Sizes { process, event }) = Sizes::of(about.name, repaired) else { return 0.0 };

@@ -7,31 +7,31 @@ use crate::NodeId;
 /// Every process keeps the number of the last request of each process that it can know of, messages
 /// carry these numbers, and receipt takes the greater ones: a vector clock of requests. A request
 /// happened before another if the later one's process knew of it when it requested.
+///
+/// A row ends at the last process of which a request is known: in a large system with few requests
+/// most rows are empty.
 #[derive(Clone, Debug)]
 pub struct Ordering {
-    processes: usize,
     /// The number of requests of each process.
     requests: Vec<u32>,
     /// Whether its last request still waits.
     open: Vec<bool>,
     /// A row per process: what it knows.
-    known: Vec<u32>,
+    known: Vec<Vec<u32>>,
     /// A row per process: what it knew when it last requested.
-    known_at_request: Vec<u32>,
+    known_at_request: Vec<Vec<u32>>,
     /// A row per slot: what its message carries.
-    carried: Vec<u32>,
+    carried: Vec<Vec<u32>>,
 }
 
 impl Ordering {
     /// Before the first request.
     pub fn new(processes: usize) -> Self {
-        let square = vec![0; processes * processes];
         Self {
-            processes,
             requests: vec![0; processes],
             open: vec![false; processes],
-            known: square.clone(),
-            known_at_request: square,
+            known: vec![Vec::new(); processes],
+            known_at_request: vec![Vec::new(); processes],
             carried: Vec::new(),
         }
     }
@@ -39,20 +39,25 @@ impl Ordering {
     /// A process requests the critical section.
     #[inline]
     pub fn request(&mut self, node: NodeId) {
-        let row = self.row(node.index());
-        self.known_at_request[row.clone()].copy_from_slice(&self.known[row.clone()]);
-        self.requests[node.index()] += 1;
-        self.open[node.index()] = true;
-        self.known[row.start + node.index()] = self.requests[node.index()];
+        let index = node.index();
+        let known = &mut self.known[index];
+        self.known_at_request[index].clone_from(known);
+        self.requests[index] += 1;
+        self.open[index] = true;
+        if known.len() <= index {
+            known.resize(index + 1, 0);
+        }
+        known[index] = self.requests[index];
     }
 
     /// A process enters; returns a process that still waits although its request happened before.
     #[inline]
     pub fn enter(&mut self, node: NodeId) -> Option<NodeId> {
         self.open[node.index()] = false;
-        let known = &self.known_at_request[self.row(node.index())];
-        let waits = |&other: &usize| self.open[other] && known[other] == self.requests[other];
-        (0..self.processes).find(waits).map(NodeId::from)
+        let known = &self.known_at_request[node.index()];
+        let all = known.iter().zip(&self.requests).zip(&self.open);
+        let mut waits = all.map(|((known, last), &open)| open && known == last);
+        waits.position(|waits| waits).map(NodeId::from)
     }
 
     /// A process crashes and waits no more.
@@ -64,24 +69,22 @@ impl Ordering {
     /// A process sends a message, known by this slot.
     #[inline]
     pub fn send(&mut self, from: NodeId, slot: usize) {
-        let (target, row) = (self.row(slot), self.row(from.index()));
-        if self.carried.len() < target.end {
-            self.carried.resize(target.end, 0);
+        if self.carried.len() <= slot {
+            self.carried.resize(slot + 1, Vec::new());
         }
-        self.carried[target].copy_from_slice(&self.known[row]);
+        self.carried[slot].clone_from(&self.known[from.index()]);
     }
 
     /// The message of this slot arrives.
     #[inline]
     pub fn receive(&mut self, to: NodeId, slot: usize) {
-        let (source, row) = (self.row(slot), self.row(to.index()));
-        for (known, &carried) in self.known[row].iter_mut().zip(&self.carried[source]) {
+        let (known, carried) = (&mut self.known[to.index()], &self.carried[slot]);
+        if known.len() < carried.len() {
+            known.resize(carried.len(), 0);
+        }
+        for (known, &carried) in known.iter_mut().zip(carried) {
             *known = (*known).max(carried);
         }
-    }
-
-    fn row(&self, number: usize) -> std::ops::Range<usize> {
-        number * self.processes..(number + 1) * self.processes
     }
 }
 
@@ -139,5 +142,15 @@ mod tests {
         ordering.receive(B, 0);
         ordering.request(B);
         assert_eq!(ordering.enter(B), None, "the first was granted, the second is unknown to B");
+    }
+
+    #[test]
+    fn a_large_system_with_few_requests_takes_little_memory() {
+        let mut ordering = Ordering::new(1_000_000);
+        ordering.request(A);
+        ordering.send(A, 0);
+        ordering.receive(NodeId(999_999), 0);
+        ordering.request(NodeId(999_999));
+        assert_eq!(ordering.enter(NodeId(999_999)), Some(A));
     }
 }

@@ -13,10 +13,11 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use mutua_lab::{EXAMPLES, Example, Script, diagram::Drawing, script};
+use mutua_algorithms::{Setup, registry};
+use mutua_lab::{EXAMPLES, Example, Script, diagram::Drawing, script, size};
 use mutua_trace::{Event, Header, Reader, Unit, Writer, describe};
 
-use crate::{exit::usage, names, picture::PictureArguments};
+use crate::{exit::usage, memory, names, picture::PictureArguments};
 
 /// Replay a worked example, a script or a trace; without a name, list the examples.
 ///
@@ -116,6 +117,12 @@ fn of_trace(header: &Header, events: &[Event]) -> String {
 
 fn play(script: &Script, arguments: &Arguments) -> Result<ExitCode> {
     arguments.picture.check(Unit::Step)?;
+    if let Some(about) = registry::about(&script.system.algorithm) {
+        let nodes = u32::try_from(script.system.processes.len()).unwrap_or(u32::MAX);
+        let setup = Setup { nodes, ..script.system.setup.clone() };
+        size::check(about, &setup, size::Run::script(script), memory::available())
+            .map_err(|large| usage(format!("{}: {large}", script.name)))?;
+    }
     let played = script.play().map_err(|error| usage(format!("{}: {error}", script.name)))?;
     let drawing = Drawing { captions: arguments.captions, ..script.drawing(&played) };
     write_files(arguments, &played.header, &played.events, drawing)?;

@@ -67,3 +67,33 @@ fn a_choice_among_algorithms_that_do_not_fit_is_refused() {
         assert!(error.contains(": give at most "), "{run}: {error}");
     }
 }
+
+/// Plays this script, of so many processes, in an address space of so many KiB.
+fn play_within(size: u32, algorithm: &str, nodes: u32, steps: &str) -> Output {
+    let file =
+        std::env::temp_dir().join(format!("mutua-{algorithm}-{nodes}-{}", std::process::id()));
+    let text = format!("algorithm {algorithm}\nprocesses P1..P{nodes}\n{steps}");
+    std::fs::write(&file, text).expect("a file");
+    let output = mutua_within(size, &format!("replay {}", file.display()));
+    std::fs::remove_file(file).expect("removed");
+    output
+}
+
+#[test]
+fn a_script_of_many_processes_is_played_if_it_fits_and_else_refused() {
+    let steps = "P1 requests\ndeliver all\nP1 exits\n";
+    let played = play_within(2_000_000, "central", 100_000, steps);
+    assert!(played.status.success(), "{}", stderr(&played));
+    let large = play_within(2_000_000, "lamport", 100_000, steps);
+    let error = stderr(&large);
+    assert_eq!(large.status.code(), Some(64), "{error}");
+    assert!(error.contains("lamport with 100000 processes needs about"), "{error}");
+    // What is said to fit does.
+    let (_, most) = error.trim_end().split_once("give at most ").expect("a number");
+    let most: u32 = most.trim_end_matches(" processes").parse().expect("a number");
+    let done = play_within(2_000_000, "lamport", most, steps);
+    assert!(most > 500 && done.status.success(), "{most}: {}", stderr(&done));
+    let huge = play_within(2_000_000, "central", 4_000_000_000, steps);
+    assert_eq!(huge.status.code(), Some(64));
+    assert!(stderr(&huge).contains("a script has at most 1000000 processes"), "{}", stderr(&huge));
+}

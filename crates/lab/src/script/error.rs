@@ -28,6 +28,9 @@ pub enum SyntaxError {
     /// A process is named twice.
     #[error("two processes are called `{0}`")]
     NamedTwice(String),
+    /// The system is too large for a script.
+    #[error("a script has at most {0} processes; `mutua simulate` takes more")]
+    TooMany(usize),
     /// A range of names is not one.
     #[error("invalid range of names `{0}`: use a range such as P1..P4")]
     Range(String),

@@ -1,5 +1,7 @@
 //! The head of a script: the system that it plays.
 
+use std::collections::BTreeSet;
+
 use mutua_algorithms::{
     Links, Mutex, NodeId, SetsOf, Setup, Start, StartError, Topology, registry,
     repairs::{ElectionName, Plan},
@@ -418,6 +420,9 @@ fn keep_set(sets: &mut Vec<Vec<NodeId>>, of: NodeId, members: Vec<NodeId>, proce
     sets[of.index()] = members;
 }
 
+/// A larger system is for the simulator: nobody writes or reads the steps of so many processes.
+const MOST_PROCESSES: usize = 1_000_000;
+
 /// Names of processes; `P1..P4` stands for P1 P2 P3 P4.
 pub(super) fn parse_processes(words: &[&str]) -> Result<Vec<String>, SyntaxError> {
     let mut names = Vec::new();
@@ -427,10 +432,12 @@ pub(super) fn parse_processes(words: &[&str]) -> Result<Vec<String>, SyntaxError
             None => names.push((*word).to_owned()),
         }
     }
-    for (index, name) in names.iter().enumerate() {
-        if names[..index].contains(name) {
-            return Err(SyntaxError::NamedTwice(name.clone()));
-        }
+    if names.len() > MOST_PROCESSES {
+        return Err(SyntaxError::TooMany(MOST_PROCESSES));
+    }
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
+        return Err(SyntaxError::NamedTwice(twice.clone()));
     }
     if names.is_empty() { Err(SyntaxError::NoProcesses) } else { Ok(names) }
 }
@@ -443,6 +450,9 @@ fn parse_range(first: &str, last: &str) -> Result<Vec<String>, SyntaxError> {
         .zip(last.strip_prefix(prefix).and_then(|number| number.parse::<u32>().ok()));
     match ends {
         Some((low, high)) if low <= high => {
+            if (high - low) as usize >= MOST_PROCESSES {
+                return Err(SyntaxError::TooMany(MOST_PROCESSES));
+            }
             Ok((low..=high).map(|number| format!("{prefix}{number}")).collect())
         }
         _ => Err(SyntaxError::Range(format!("{first}..{last}"))),
