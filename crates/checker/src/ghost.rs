@@ -26,8 +26,9 @@ pub(crate) enum Ghost {
     /// EM3 by timestamps, with no bits at all: each entry is judged by the clocks of the others.
     /// See `check/stamps.rs`.
     Stamps,
-    /// Bounded bypass. At a process: the set of those that have entered since its request reached
-    /// every process. On a message: it is part of a request that is still spreading.
+    /// Bounded bypass. At a process: the set of those that have entered since the messages that it
+    /// sent when it requested have arrived. On a message: it is one of those, and not one that
+    /// another process forwards.
     Bypass,
 }
 

@@ -346,8 +346,8 @@ impl<'a> Stepper<'a> {
         }
     }
 
-    /// Counts the entry of `node` against all whose request has reached every process, and has a
-    /// ticket where requests draw one.
+    /// Counts the entry of `node` against all whose request has arrived wherever they sent it, and
+    /// has a ticket where requests draw one.
     fn count_bypass(&mut self, next: &mut [u32], node: usize) -> Properties {
         let processes = self.model.processes;
         let mut violated = 0;
