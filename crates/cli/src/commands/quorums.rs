@@ -12,7 +12,7 @@ use mutua_algorithms::{NodeId, QuorumKind, QuorumViolation, Quorums, StartError}
 use mutua_lab::quorum_picture;
 use serde_json::json;
 
-use crate::{exit::usage, lines, picture, system};
+use crate::{exit::usage, lines, picture, system, words::counted};
 
 /// Show quorums, and which of Maekawa's four properties they have.
 ///
@@ -161,8 +161,9 @@ impl<'a> Found<'a> {
         let size_words = if even { format!("{size}") } else { format!("{size:.2} on average") };
         let constant = size / f64::from(nodes).sqrt();
         format!(
-            "{}: {nodes} processes, quorums of K = {size_words}; K = {constant:.3} sqrt(N)",
-            self.title
+            "{}: {}, quorums of K = {size_words}; K = {constant:.3} sqrt(N)",
+            self.title,
+            counted(nodes.into(), "process")
         )
     }
 

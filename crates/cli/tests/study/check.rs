@@ -399,3 +399,12 @@ fn a_counterexample_to_agreement_ends_with_what_is_wrong() {
     assert!(suspected.contains("at P2: P0 is a coordinator too"), "{suspected}");
     assert!(suspected.contains("P0: idle") && suspected.contains("(not claimed)"), "{suspected}");
 }
+
+#[test]
+fn verbs_and_nouns_follow_their_numbers() {
+    let two = text("check le-lann --nodes 3 --repair special --timers any");
+    assert!(two.contains("mutual-exclusion and agreement are violated"), "{two}");
+    let one = text("check lamport --nodes 4 --max-memory 1");
+    assert!(one.contains("  1 state, "), "{one}");
+    assert!(!one.contains(" 1 states") && !one.contains(" 1 steps"), "{one}");
+}

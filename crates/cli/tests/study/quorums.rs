@@ -62,3 +62,10 @@ fn a_size_without_a_plane_names_the_nearest_and_a_picture_is_drawn() {
     let (code, _, error) = mutua(&["quorums", "--picture", page.to_str().expect("text")]);
     assert!(code == Some(64) && error.contains("ends in .svg, .png or .pdf"), "{error}");
 }
+
+#[test]
+fn one_process_is_one_process() {
+    let (code, text, _) = mutua(&["quorums", "--nodes", "1"]);
+    assert_eq!(code, Some(0));
+    assert!(text.starts_with("grid: 1 process, quorums of K = 1;"), "{text}");
+}

@@ -10,7 +10,7 @@ use mutua_checker::{
 use serde_json::{Value, json};
 
 use super::{Arguments, failed, progress::Line, write_counterexamples};
-use crate::out;
+use crate::{out, words::counted};
 
 /// Checks all rows. Exit code 0: every row is as expected, the negative controls included.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -198,10 +198,10 @@ fn covered(reports: &[Report]) -> String {
     let searches = reports.iter().flat_map(|report| &report.searches);
     let words = searches.filter(|search| search.is_limited()).map(|search| {
         format!(
-            " ({}: {} at {} states and {} MiB{})",
+            " ({}: {} at {} and {} MiB{})",
             search.properties.join(", "),
             search.stopped.map_or_else(String::new, |stop| stop.words()),
-            search.states,
+            counted(search.states, "state"),
             search.bytes >> 20,
             super::show::covered(search)
         )

@@ -160,16 +160,17 @@ fn search_text(search: &Search) -> String {
         let stopped = search.stopped.map_or(String::new(), |stop| stop.words());
         let (steps, longest) = (search.steps, search.depth);
         return format!(
-            "  {stopped}; {steps} steps, the longest run {longest}, {:.2} s  ({})\n",
+            "  {stopped}; {}, the longest run {longest}, {:.2} s  ({})\n",
+            counted(steps, "step"),
             search.seconds,
             search.properties.join(", ")
         );
     }
     let mut text = format!(
-        "  {} states, {} steps, depth {}, {:.2} s, {:.2} million states/s, {:.1} MiB, {:.0} bytes \
-         a state{}  ({})\n",
-        search.states,
-        search.steps,
+        "  {}, {}, depth {}, {:.2} s, {:.2} million states/s, {:.1} MiB, {:.0} bytes a state{}  \
+         ({})\n",
+        counted(search.states, "state"),
+        counted(search.steps, "step"),
         search.depth,
         search.seconds,
         search.states as f64 / search.seconds.max(1e-9) / 1e6,
@@ -192,8 +193,10 @@ fn reduction_text(search: &Search, whole: Option<&Search>) -> String {
     }
     if let Some(whole) = whole {
         text += &format!(
-            "    without reductions: {} states, {} steps, {:.2} s\n",
-            whole.states, whole.steps, whole.seconds
+            "    without reductions: {}, {}, {:.2} s\n",
+            counted(whole.states, "state"),
+            counted(whole.steps, "step"),
+            whole.seconds
         );
     }
     text
@@ -203,7 +206,9 @@ fn reduction_text(search: &Search, whole: Option<&Search>) -> String {
 pub(super) fn covered(search: &Search) -> String {
     match search.stopped {
         Some(Stop::States | Stop::Memory | Stop::Time | Stop::Depth) => match search.covered {
-            Some(steps) => format!("; every run of fewer than {steps} steps is covered"),
+            Some(steps) => {
+                format!("; every run of fewer than {} is covered", counted(steps as u64, "step"))
+            }
             None => format!(
                 "; searched to depth {}, where reductions may have left out runs of that length",
                 search.depth
@@ -222,8 +227,9 @@ fn verdict_text(verdict: &Verdict, report: &Report) -> String {
         (Some(false), None) => "VIOLATED; a limit ended the search for a counterexample".to_owned(),
         (None, _) => match behind(verdict, report) {
             Some(violated) => format!(
-                "not decided: {} is violated, and behind that nothing is searched",
-                violated.join(" and ")
+                "not decided: {} {} violated, and behind that nothing is searched",
+                violated.join(" and "),
+                if violated.len() == 1 { "is" } else { "are" }
             ),
             None => "not decided".to_owned(),
         },
