@@ -107,6 +107,38 @@ fn in_a_crowd_no_words_lie_on_others() {
     assert_eq!(covered(&election), Vec::<String>::new());
 }
 
+#[test]
+fn variables_and_clocks_do_not_lie_on_each_other() {
+    let index = tempfile::tempdir().expect("a directory");
+    for run in [
+        "simulate suzuki-kasami --nodes 5 --load saturated --entries 6 --warm-up 0 --linear \
+         --variables Q",
+        "simulate raymond --nodes 5 --load saturated --entries 6 --warm-up 0 --linear \
+         --variables HOLDER",
+        "replay raymond/line --captions --variables HOLDER,queue --width 900",
+    ] {
+        let svg = drawn(index.path(), run);
+        assert_eq!(covered(&svg), Vec::<String>::new(), "{run}");
+        let capitals = svg.lines().filter(|line| line.contains("class=\"mark\""));
+        assert!(capitals.filter(|line| line.contains('=')).count() > 3, "{svg}");
+    }
+}
+
+#[test]
+fn a_label_in_capitals_has_room_before_the_next_one() {
+    let index = tempfile::tempdir().expect("a directory");
+    let run = "replay raymond/line --captions --variables HOLDER,queue --width 900";
+    let svg = drawn(index.path(), run);
+    let x = |label: &str| -> f64 {
+        let end = format!(">{label}</text>");
+        let line = svg.lines().find(|line| line.ends_with(&end));
+        let (_, rest) = line.and_then(|line| line.split_once(" x=\"")).expect("a label");
+        rest.split('"').next().and_then(|x| x.parse().ok()).expect("a number")
+    };
+    // In the fonts of most systems HOLDER=P2 is 76 wide.
+    assert!(x("3 queue=[P1]") - x("HOLDER=P2") > 76.0 + 15.0, "{svg}");
+}
+
 /// What is lost as soon as it is sent goes towards its receiver, aside from what else is.
 #[test]
 fn messages_into_a_partition_are_distinguished() {

@@ -21,10 +21,15 @@ pub(super) fn text_width(text: &str) -> f64 {
     CHARACTER * text.chars().count() as f64
 }
 
-/// The approximate width of the label of a mark, which is bold.
+/// The approximate width of the label of a mark, which is bold: names of variables are often in
+/// capitals, which are wider than other letters.
 pub(super) fn mark_width(label: &str) -> f64 {
-    1.15 * text_width(label)
+    let wide = label.chars().filter(|c| c.is_uppercase() || *c == '=').count();
+    1.15 * text_width(label) + CAPITAL * wide as f64
 }
+
+/// The width of a bold capital beyond that of other letters.
+const CAPITAL: f64 = 2.0;
 
 /// A long title, such as a whole command, is written in a smaller size, down to this one; then the
 /// picture is made wider.

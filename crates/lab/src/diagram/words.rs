@@ -116,21 +116,20 @@ fn places(mark: &Mark, layout: &Layout) -> Vec<Point> {
     let width = mark_width(&mark.label);
     let (left, right) = (x - 6.0 - width, x + 4.0);
     let (above, below) = (y - 9.0, y + 19.0);
-    match mark.kind {
+    let x = match mark.kind {
         // The messages of a request leave to the right, so its clock stands on the left.
-        MarkKind::Request => vec![Point { x: left, y: above }],
-        MarkKind::Plain | MarkKind::Crash => {
-            // Left of its event a label seems to tell what happened before: it stands there only
-            // where the picture ends. Between lines that are far apart it has more room.
-            let fits = right + width <= layout.right + AFTER_LINES;
-            let x = if fits { right } else { left.max(MARGIN) };
-            let far = layout.gap() >= FAR_APART;
-            let mut heights = vec![above, below];
-            heights.extend((far && y > layout.top).then_some(above - LINE));
-            heights.extend((far && y < layout.bottom).then_some(below + LINE));
-            heights.into_iter().map(|y| Point { x, y }).collect()
-        }
-    }
+        MarkKind::Request => left,
+        // Left of its event a label seems to tell what happened before: it stands there only where
+        // the picture ends.
+        MarkKind::Plain | MarkKind::Crash if right + width <= layout.right + AFTER_LINES => right,
+        MarkKind::Plain | MarkKind::Crash => left.max(MARGIN),
+    };
+    // Between lines that are far apart there is more room.
+    let far = layout.gap() >= FAR_APART;
+    let mut heights = vec![above, below];
+    heights.extend((far && y > layout.top).then_some(above - LINE));
+    heights.extend((far && y < layout.bottom).then_some(below + LINE));
+    heights.into_iter().map(|y| Point { x, y }).collect()
 }
 
 /// The middle of the widest free piece of a bar, if its label fits there.
