@@ -38,6 +38,9 @@ const TOGETHER: f64 = 0.3;
 /// A mutant may cost so many times what the test costs without, and so many seconds more.
 const FACTOR: f64 = 4.0;
 const MORE: f64 = 3.0;
+/// A mutant may wait for something that never happens, which costs no processor time. In seconds,
+/// and many, since the machine may have other work.
+const WAIT: &str = "1800";
 /// What a test reaches is noted for so many seconds of its run.
 const RECORD: f64 = 60.0;
 /// The address space of a test, in bytes: a mutant may collect without end.
@@ -102,7 +105,8 @@ fn children() -> Result<f64> {
 }
 
 fn command(binary: &Binary, names: &[&str], seconds: Option<f64>) -> Command {
-    let mut command = Command::new("prlimit");
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", WAIT, "prlimit"]);
     command.arg(format!("--as={MEMORY}")).arg("--core=0");
     if let Some(seconds) = seconds {
         command.arg(format!("--cpu={seconds:.0}"));
@@ -188,15 +192,18 @@ fn try_one(tests: &[Test<'_>], mutant: &Mutant, bound: f64) -> Result<String> {
         });
         return Ok(match failed {
             Some(test) => format!("killed {} {test}", first.binary.name),
-            None if cpu(&output.status) => format!("timeout {} {}", first.binary.name, names[0]),
+            None if out_of_time(&output.status) => {
+                format!("timeout {} {}", first.binary.name, names[0])
+            }
             None => format!("crashed {} {}", first.binary.name, names[0]),
         });
     }
     Ok("survived".to_owned())
 }
 
-fn cpu(status: &std::process::ExitStatus) -> bool {
+/// Killed by SIGXCPU, by SIGKILL at the hard limit, or after the wait; `timeout` says the same of
+/// the test by its exit code.
+fn out_of_time(status: &std::process::ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
-    // SIGXCPU, or SIGKILL at the hard limit.
-    matches!(status.signal(), Some(24 | 9))
+    matches!(status.signal(), Some(24 | 9)) || matches!(status.code(), Some(137 | 152))
 }
