@@ -6,6 +6,7 @@ use std::{
     collections::BTreeSet,
     fs::{self, OpenOptions},
     io::Write as _,
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Mutex,
@@ -133,7 +134,9 @@ pub fn run(
         .lines()
         .filter_map(|line| line.split('\t').next()?.parse().ok())
         .collect();
-    let bound: f64 = std::env::var("MUTANTS_BOUND").map_or(Ok(f64::MAX), |b| b.parse())?;
+    let seconds =
+        |variable, default| std::env::var(variable).map_or(Ok(default), |text| text.parse::<f64>());
+    let bounds = seconds("MUTANTS_ABOVE", 0.0)?..=seconds("MUTANTS_BOUND", f64::MAX)?;
     let only = std::env::var("MUTANTS_ONLY").unwrap_or_default();
     let to_do: Vec<&Mutant> = mutants
         .iter()
@@ -150,7 +153,7 @@ pub fn run(
                         let Some(mutant) = next.lock().expect("no panic").next() else {
                             return Ok(());
                         };
-                        let outcome = try_one(tests, mutant, bound)?;
+                        let outcome = try_one(tests, mutant, &bounds)?;
                         let line = format!("{}\t{outcome}\t{}\n", mutant.id, mutant.name);
                         results.lock().expect("no panic").write_all(line.as_bytes())?;
                     }
@@ -172,13 +175,14 @@ fn walks_of<'a>(mutant: &Mutant, reaching: &[&'a Test<'a>]) -> Option<(String, V
     (!walks.is_empty() && !matches!(&*algorithm, "state" | "serial")).then_some((algorithm, walks))
 }
 
-fn try_one(tests: &[Test<'_>], mutant: &Mutant, bound: f64) -> Result<String> {
+fn try_one(tests: &[Test<'_>], mutant: &Mutant, bounds: &RangeInclusive<f64>) -> Result<String> {
     let mut reaching: Vec<&Test<'_>> =
         tests.iter().filter(|test| test.reaches.contains(&mutant.id)).collect();
     if reaching.is_empty() {
         return Ok("unreached".to_owned());
     }
     let mut walks = walks_of(mutant, &reaching);
+    reaching.retain(|test| test.seconds >= *bounds.start());
     while !reaching.is_empty() {
         let first = reaching[0];
         if first.seconds > TOGETHER
@@ -195,8 +199,8 @@ fn try_one(tests: &[Test<'_>], mutant: &Mutant, bound: f64) -> Result<String> {
                 return Ok(format!("killed {} {} of {algorithm}", walks[0].binary.name, WALKS));
             }
         }
-        if first.seconds > bound {
-            return Ok(format!("survived {bound} s"));
+        if first.seconds > *bounds.end() {
+            return Ok(format!("survived {} s", bounds.end()));
         }
         let mut cost = 0.0;
         let (group, rest): (Vec<_>, Vec<_>) = reaching.into_iter().partition(|test| {

@@ -11,6 +11,8 @@ pub(crate) struct Outcome {
     pub(crate) processes: u32,
     pub(crate) entries: u32,
     pub(crate) deliveries: u32,
+    /// How often a process waited and could not say for whom.
+    pub(crate) puzzled: u32,
     /// How often all were back at the start and replaced.
     pub(crate) replaced: u32,
 }
@@ -241,10 +243,11 @@ impl<'a, M: Mutex> Walk<'a, M> {
     }
 
     /// Asserts that the reports of a process agree with the events at it.
-    fn look_at(&self, node: NodeId) -> Result<(), Violation> {
+    fn look_at(&mut self, node: NodeId) -> Result<(), Violation> {
         let machine = self.cluster.process(node).machine();
         let (seen, reported) = (self.phases[node.index()], machine.phase());
         let waits = machine.waits_for();
+        self.outcome.puzzled += u32::from(seen == Phase::Requesting && waits.is_empty());
         if reported != seen {
             Err(Violation::new(None, format!("{node} is {seen:?} and reports {reported:?}")))
         } else if reported != Phase::Requesting && !waits.is_empty() {
