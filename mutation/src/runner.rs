@@ -6,6 +6,7 @@ use std::{
     collections::BTreeSet,
     fs::{self, OpenOptions},
     io::Write as _,
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Mutex,
@@ -33,11 +34,16 @@ pub struct Test<'a> {
     reaches: BTreeSet<u32>,
 }
 
+/// Tests that `MUTUA_ALGORITHM` limits to one algorithm.
+const WALKS: &str = "random_schedules::every_claim_holds";
 /// Tests of one program that run together cost at most so many seconds.
 const TOGETHER: f64 = 0.3;
 /// A mutant may cost so many times what the test costs without, and so many seconds more.
 const FACTOR: f64 = 4.0;
 const MORE: f64 = 3.0;
+/// A mutant may wait for something that never happens, which costs no processor time. In seconds,
+/// and many, since the machine may have other work.
+const WAIT: &str = "1800";
 /// What a test reaches is noted for so many seconds of its run.
 const RECORD: f64 = 60.0;
 /// The address space of a test, in bytes: a mutant may collect without end.
@@ -102,7 +108,8 @@ fn children() -> Result<f64> {
 }
 
 fn command(binary: &Binary, names: &[&str], seconds: Option<f64>) -> Command {
-    let mut command = Command::new("prlimit");
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", WAIT, "prlimit"]);
     command.arg(format!("--as={MEMORY}")).arg("--core=0");
     if let Some(seconds) = seconds {
         command.arg(format!("--cpu={seconds:.0}"));
@@ -127,7 +134,9 @@ pub fn run(
         .lines()
         .filter_map(|line| line.split('\t').next()?.parse().ok())
         .collect();
-    let bound: f64 = std::env::var("MUTANTS_BOUND").map_or(Ok(f64::MAX), |b| b.parse())?;
+    let seconds =
+        |variable, default| std::env::var(variable).map_or(Ok(default), |text| text.parse::<f64>());
+    let bounds = seconds("MUTANTS_ABOVE", 0.0)?..=seconds("MUTANTS_BOUND", f64::MAX)?;
     let only = std::env::var("MUTANTS_ONLY").unwrap_or_default();
     let to_do: Vec<&Mutant> = mutants
         .iter()
@@ -144,7 +153,7 @@ pub fn run(
                         let Some(mutant) = next.lock().expect("no panic").next() else {
                             return Ok(());
                         };
-                        let outcome = try_one(tests, mutant, bound)?;
+                        let outcome = try_one(tests, mutant, &bounds)?;
                         let line = format!("{}\t{outcome}\t{}\n", mutant.id, mutant.name);
                         results.lock().expect("no panic").write_all(line.as_bytes())?;
                     }
@@ -155,16 +164,43 @@ pub fn run(
     })
 }
 
-fn try_one(tests: &[Test<'_>], mutant: &Mutant, bound: f64) -> Result<String> {
+/// The algorithm whose file the mutant changes, and the random schedules that reach it: those of
+/// one algorithm are much cheaper than those of all.
+fn walks_of<'a>(mutant: &Mutant, reaching: &[&'a Test<'a>]) -> Option<(String, Vec<&'a Test<'a>>)> {
+    let file = mutant.file.strip_prefix("crates/algorithms/src/mutexes/")?;
+    let algorithm = file.split(['/', '.']).next()?.replace('_', "-");
+    let walks: Vec<_> =
+        reaching.iter().copied().filter(|test| test.name.starts_with(WALKS)).collect();
+    // Parts that algorithms share have no schedules of their own.
+    (!walks.is_empty() && !matches!(&*algorithm, "state" | "serial")).then_some((algorithm, walks))
+}
+
+fn try_one(tests: &[Test<'_>], mutant: &Mutant, bounds: &RangeInclusive<f64>) -> Result<String> {
     let mut reaching: Vec<&Test<'_>> =
         tests.iter().filter(|test| test.reaches.contains(&mutant.id)).collect();
     if reaching.is_empty() {
         return Ok("unreached".to_owned());
     }
+    let mut walks = walks_of(mutant, &reaching);
+    reaching.retain(|test| test.seconds >= *bounds.start());
     while !reaching.is_empty() {
         let first = reaching[0];
-        if first.seconds > bound {
-            return Ok(format!("survived {bound} s"));
+        if first.seconds > TOGETHER
+            && let Some((algorithm, walks)) = walks.take()
+        {
+            let names: Vec<&str> = walks.iter().map(|test| test.name.as_str()).collect();
+            let seconds: f64 = walks.iter().map(|test| test.seconds).sum();
+            let status = command(walks[0].binary, &names, Some(seconds * FACTOR))
+                .env("MUTANT", mutant.id.to_string())
+                .env("MUTUA_ALGORITHM", &algorithm)
+                .output()?
+                .status;
+            if !status.success() {
+                return Ok(format!("killed {} {} of {algorithm}", walks[0].binary.name, WALKS));
+            }
+        }
+        if first.seconds > *bounds.end() {
+            return Ok(format!("survived {} s", bounds.end()));
         }
         let mut cost = 0.0;
         let (group, rest): (Vec<_>, Vec<_>) = reaching.into_iter().partition(|test| {
@@ -188,15 +224,18 @@ fn try_one(tests: &[Test<'_>], mutant: &Mutant, bound: f64) -> Result<String> {
         });
         return Ok(match failed {
             Some(test) => format!("killed {} {test}", first.binary.name),
-            None if cpu(&output.status) => format!("timeout {} {}", first.binary.name, names[0]),
+            None if out_of_time(&output.status) => {
+                format!("timeout {} {}", first.binary.name, names[0])
+            }
             None => format!("crashed {} {}", first.binary.name, names[0]),
         });
     }
     Ok("survived".to_owned())
 }
 
-fn cpu(status: &std::process::ExitStatus) -> bool {
+/// Killed by SIGXCPU, by SIGKILL at the hard limit, or after the wait; `timeout` says the same of
+/// the test by its exit code.
+fn out_of_time(status: &std::process::ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
-    // SIGXCPU, or SIGKILL at the hard limit.
-    matches!(status.signal(), Some(24 | 9))
+    matches!(status.signal(), Some(24 | 9)) || matches!(status.code(), Some(137 | 152))
 }

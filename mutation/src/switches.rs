@@ -294,11 +294,12 @@ fn write(text: &str, sites: &[Site<'_>], number: usize) -> String {
         }
         Kind::Guard => {
             let of = |value: &str| mutants.iter().find(|mutant| mutant.replacement == value);
-            let id = |value: &str| of(value).map_or(0, |mutant| mutant.id);
+            let always = of("true").map(|mutant| format!("crate::mutant::is({}) || ", mutant.id));
+            let never = of("false").map(|mutant| format!("!crate::mutant::is({}) && ", mutant.id));
             out = format!(
-                "(crate::mutant::is({}) || !crate::mutant::is({}) && ({}))",
-                id("true"),
-                id("false"),
+                "({}{}({}))",
+                always.unwrap_or_default(),
+                never.unwrap_or_default(),
                 with_switches(range)
             );
         }

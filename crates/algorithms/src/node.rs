@@ -142,4 +142,15 @@ mod tests {
         assert_eq!(set, [64, 3].map(NodeId).into_iter().collect());
         assert_eq!(set.len(), 2);
     }
+
+    #[test]
+    fn a_process_that_is_in_no_set_is_not_taken_out_of_it() {
+        let mut set: NodeSet = [3, 64].map(NodeId).into_iter().collect();
+        let before = set.clone();
+        for absent in [0, 4, 63, 65, 128] {
+            assert!(!set.remove(NodeId(absent)), "{absent}");
+            assert_eq!(set, before);
+        }
+        assert!(set.remove(NodeId(3)) && set.remove(NodeId(64)) && set.is_empty());
+    }
 }

@@ -172,3 +172,17 @@ fn nearest(nodes: u32, sizes: impl Iterator<Item = u64>) -> String {
     }
     below.map_or_else(String::new, |below| format!("the nearest is {below}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quorums_that_fill_the_memory_are_refused_before_they_are_built() {
+        // Together 2^27 members, and one quorum more.
+        assert_eq!(refuse_giants(1 << 14, 1 << 13), Ok(()));
+        let refusal = refuse_giants((1 << 14) + 1, 1 << 13).unwrap_err().to_string();
+        assert!(refusal.starts_with("16385 quorums of 8192 are 134225920 members"), "{refusal}");
+        assert!(Quorums::new(QuorumKind::Majority, 1 << 20).is_err());
+    }
+}

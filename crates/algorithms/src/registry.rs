@@ -130,4 +130,11 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_list_of_names_has_each_one_that_was_asked_for() {
+        let elections = names_of(|about| about.kind == Kind::Election);
+        assert_eq!(elections, "chang-roberts, bully, invitation");
+        assert!(names_of(|_| true).split(", ").eq(ALGORITHMS.iter().map(|about| about.name)));
+    }
 }

@@ -104,4 +104,12 @@ mod tests {
         let micros: BTreeSet<_> = (0..200).map(|_| dice.micros(3, 6).as_micros()).collect();
         assert_eq!(micros, BTreeSet::from([3, 4, 5]));
     }
+
+    #[test]
+    fn one_in_four_is_a_quarter_and_one_in_one_is_always() {
+        let mut dice = super::Dice(1);
+        let hits = (0..4_000).filter(|_| dice.one_in(4)).count();
+        assert!((900..1_100).contains(&hits), "{hits}");
+        assert!((0..100).all(|_| dice.one_in(1)));
+    }
 }

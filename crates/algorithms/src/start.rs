@@ -480,7 +480,11 @@ impl std::error::Error for StartError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elections::ChangRoberts;
+    use crate::{
+        elections::{Bully, ChangRoberts},
+        mutexes::Sanders,
+        self_stabilizing::Dijkstra,
+    };
 
     #[test]
     fn a_ring_goes_in_the_order_that_is_given_past_those_that_are_down() {
@@ -500,5 +504,16 @@ mod tests {
             let setup = Setup { ring, ..Setup::new(3) };
             assert!(setup.start_election::<ChangRoberts>().is_err(), "{:?}", setup.ring);
         }
+    }
+
+    #[test]
+    fn a_value_that_an_option_does_not_take_is_refused_with_those_that_it_takes() {
+        let setup = Setup::new(3).with("takeover", "maybe");
+        let refusal = setup.start_election::<Bully>().unwrap_err().to_string();
+        assert!(refusal.ends_with("does not take `maybe`; it takes yes, no"), "{refusal}");
+        let refusal = Setup::new(3).with("sets", "").start::<Sanders>().unwrap_err().to_string();
+        assert!(refusal.ends_with("maekawa, central, the name of a file"), "{refusal}");
+        let refusal = Setup::new(3).with("k", "-1").start::<Dijkstra>().unwrap_err().to_string();
+        assert!(refusal.ends_with("it takes auto, a whole number"), "{refusal}");
     }
 }

@@ -272,8 +272,7 @@ const CASES: &[ElectionCost] = &[
 ];
 
 fn applies(case: &Circumstances<'_>) -> bool {
-    let highest = NodeId(case.nodes - 1);
-    case.is_steady && case.only_highest_down() && !case.starters.contains(&highest)
+    case.is_steady && case.only_highest_down()
 }
 
 const ABOUT: About = About {
@@ -330,3 +329,54 @@ const ABOUT: About = About {
          elected.",
     ],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ElectionEffect, Setup};
+
+    /// Process 1 of three, idle.
+    fn middle(takeover: &str) -> Bully {
+        let setup = Setup::new(3).with("takeover", takeover);
+        Bully::new(NodeId(1), &setup.start_election::<Bully>().expect("three suit"))
+    }
+
+    /// Whether a message is no nonsense; nonsense changes nothing.
+    fn takes(process: &mut Bully, from: u32, message: BullyMessage) -> bool {
+        let (mut out, mut nonsense) = (ElectionOutbox::new(), false);
+        let before = process.clone();
+        process.receive(NodeId(from), message, &mut out);
+        out.drain(|effect| nonsense |= matches!(effect, ElectionEffect::Nonsense { .. }));
+        assert!(!nonsense || *process == before, "{process:?}");
+        !nonsense
+    }
+
+    #[test]
+    fn an_election_comes_from_a_lower_process() {
+        assert!(!takes(&mut middle("yes"), 2, BullyMessage::Election));
+        assert!(takes(&mut middle("yes"), 0, BullyMessage::Election));
+    }
+
+    #[test]
+    fn an_answer_comes_from_a_higher_process_whether_it_is_awaited_or_not() {
+        let mut idle = middle("yes");
+        assert!(!takes(&mut idle, 0, BullyMessage::Answer));
+        assert!(takes(&mut idle, 2, BullyMessage::Answer), "it may be late");
+        assert!(!idle.takes_part());
+        let mut waiting = middle("yes");
+        waiting.start(&mut ElectionOutbox::new());
+        assert!(!takes(&mut waiting, 0, BullyMessage::Answer));
+        assert!(takes(&mut waiting, 2, BullyMessage::Answer));
+        assert_eq!(waiting.state, State::AwaitingAnnouncement);
+    }
+
+    #[test]
+    fn a_lower_process_announces_itself_only_where_the_higher_leave_it_in_office() {
+        let (mut takes_over, mut leaves) = (middle("yes"), middle("no"));
+        assert!(!takes(&mut takes_over, 0, BullyMessage::Coordinator));
+        assert!(takes(&mut takes_over, 2, BullyMessage::Coordinator));
+        assert_eq!(takes_over.coordinator(), Some(NodeId(2)));
+        assert!(takes(&mut leaves, 0, BullyMessage::Coordinator));
+        assert_eq!(leaves.coordinator(), Some(NodeId(0)));
+    }
+}

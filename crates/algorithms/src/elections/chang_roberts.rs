@@ -318,6 +318,30 @@ mod tests {
         assert_eq!(messages(1, &[0], &[]), (0, vec![Some(NodeId(0))]));
     }
 
+    /// Whether the middle one of a ring of three takes a message from the left; nonsense changes
+    /// nothing.
+    fn takes(participant: bool, message: ChangRobertsMessage) -> bool {
+        let start = Setup::new(3).start_election::<ChangRoberts>().expect("any number suits");
+        let (mut process, mut out) = (ChangRoberts::new(NodeId(1), &start), ElectionOutbox::new());
+        if participant {
+            process.start(&mut out);
+        }
+        out.drain(|_| ());
+        let (before, mut nonsense) = (process.clone(), false);
+        process.receive(NodeId(0), message, &mut out);
+        out.drain(|effect| nonsense |= matches!(effect, ElectionEffect::Nonsense { .. }));
+        assert!(!nonsense || process == before, "{process:?}");
+        !nonsense
+    }
+
+    #[test]
+    fn a_winner_is_higher_than_those_that_took_part_and_they_did() {
+        assert!(takes(true, Elected(NodeId(2))));
+        assert!(!takes(true, Elected(NodeId(0))), "it would have been stopped here");
+        assert!(!takes(false, Elected(NodeId(2))), "its id did not come by");
+        assert!(!takes(false, Elected(NodeId(0))));
+    }
+
     #[test]
     fn when_all_start_it_costs_2n_minus_1_at_best_before_the_announcement() {
         let all: Vec<_> = (0..8).collect();

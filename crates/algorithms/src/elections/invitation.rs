@@ -13,6 +13,9 @@
 //! its own as soon as it knows of the others. A process that accepts an invitation late is taken in
 //! all the same. A member that waits for READY asks after its coordinator as any other member does.
 
+#[cfg(test)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{

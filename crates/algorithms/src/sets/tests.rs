@@ -47,7 +47,17 @@ fn no_process_waits_for_another_than_the_coordinator() {
     assert!(!central.can_wait_for_others(NodeId(2), NodeId(0)));
     assert!(central.can_wait_for_others(NodeId(2), NodeId(2)));
     assert!(!central.is_counted_by_others(NodeId(2), NodeId(0)));
+    assert!(central.is_counted_by_others(NodeId(2), NodeId(2)), "the coordinator does");
+    assert!(central.is_counted_by_others(NodeId(2), NodeId(3)), "the coordinator does");
     let grid = SetsOf::maekawa(&Quorums::new(QuorumKind::Grid, 4).unwrap()).unwrap();
     assert!(grid.can_wait_for_others(NodeId(2), NodeId(0)));
     assert!(grid.is_counted_by_others(NodeId(2), NodeId(0)));
+}
+
+#[test]
+fn request_sets_that_fill_the_memory_are_refused_before_they_are_built() {
+    // The square of 11586 is the first above 2^27.
+    let refusal = SetsOf::ricart_agrawala(11_586).err().map(|error| error.to_string());
+    let expected = "11586 request sets of all processes";
+    assert!(refusal.is_some_and(|refusal| refusal.starts_with(expected)));
 }

@@ -127,3 +127,15 @@ fn a_line_of_a_million_is_crossed_without_walking_it() {
     }
     assert_eq!(tree.diameter(), 999_999);
 }
+
+#[test]
+fn only_a_renaming_that_keeps_all_neighbours_keeps_a_tree() {
+    let line = Tree::new(&Topology::Line, 4).unwrap();
+    let is_kept = |names: [u32; 4]| {
+        line.is_kept_by(&Renaming::new(names.map(NodeId).to_vec()).expect("a permutation"))
+    };
+    assert!(is_kept([0, 1, 2, 3]));
+    assert!(is_kept([3, 2, 1, 0]), "from the other end");
+    assert!(!is_kept([1, 0, 2, 3]), "0 and 2 are no neighbours");
+    assert!(!is_kept([1, 2, 3, 0]), "0 and 3 are no neighbours");
+}

@@ -11,12 +11,16 @@ pub(crate) struct Outcome {
     pub(crate) processes: u32,
     pub(crate) entries: u32,
     pub(crate) deliveries: u32,
+    /// How often a process waited and could not say for whom.
+    pub(crate) puzzled: u32,
     /// How often all were back at the start and replaced.
     pub(crate) replaced: u32,
 }
 
 struct Walk<'a, M: Mutex> {
     start: Start,
+    /// The same with nobody in the critical section: what a process is replaced by.
+    idle: Start,
     claims: &'a [Claim],
     cluster: Cluster<M>,
     /// The phase of each client as its requests, entries and exits show it.
@@ -48,17 +52,25 @@ pub(crate) fn walk<M: Mutex>(case: &Case, claims: &[Claim]) -> Result<Outcome, V
     let mut dice = Dice(case.seed);
     let setup = case.setup::<M>(&mut dice);
     let start = case.start::<M>(&setup);
-    let mut walk = Walk::<M>::new(start, claims, case.links, &mut dice);
+    let idle = case.start::<M>(&Setup { in_cs: false, ..setup });
+    let mut walk = Walk::<M>::new(start, idle, claims, case.links, &mut dice);
+    walk.look_at_new()?;
     for _ in 0..2 {
         walk.deal_out_quotas();
         walk.run()?;
-        walk.replace_if_all_at_start(case, &setup)?;
+        walk.replace_if_all_at_start()?;
     }
     Ok(walk.outcome)
 }
 
 impl<'a, M: Mutex> Walk<'a, M> {
-    fn new(start: Start, claims: &'a [Claim], links: Links, dice: &'a mut Dice) -> Self {
+    fn new(
+        start: Start,
+        idle: Start,
+        claims: &'a [Claim],
+        links: Links,
+        dice: &'a mut Dice,
+    ) -> Self {
         let phase = |node| if start.is_in_cs(node) { Phase::InCs } else { Phase::Idle };
         Self {
             claims,
@@ -77,6 +89,7 @@ impl<'a, M: Mutex> Walk<'a, M> {
             },
             outcome: Outcome { processes: start.processes(), ..Outcome::default() },
             start,
+            idle,
             dice,
         }
     }
@@ -181,8 +194,10 @@ impl<'a, M: Mutex> Walk<'a, M> {
         self.phases[at] = Phase::Requesting;
         self.waiting += 1;
         self.cluster.request(node).expect("its client is idle");
-        if at_once && self.cluster.entries().len() == self.entered {
-            return Err(Violation::new(None, format!("{node} has the token but does not enter")));
+        let entered = self.cluster.entries().len() > self.entered;
+        if at_once != entered {
+            let text = format!("{node} would enter at once: {at_once}; it has: {entered}");
+            return Err(Violation::new(None, text));
         }
         self.judge(node)
     }
@@ -228,26 +243,41 @@ impl<'a, M: Mutex> Walk<'a, M> {
     }
 
     /// Asserts that the reports of a process agree with the events at it.
-    fn look_at(&self, node: NodeId) -> Result<(), Violation> {
+    fn look_at(&mut self, node: NodeId) -> Result<(), Violation> {
         let machine = self.cluster.process(node).machine();
         let (seen, reported) = (self.phases[node.index()], machine.phase());
         let waits = machine.waits_for();
+        self.outcome.puzzled += u32::from(seen == Phase::Requesting && waits.is_empty());
         if reported != seen {
             Err(Violation::new(None, format!("{node} is {seen:?} and reports {reported:?}")))
         } else if reported != Phase::Requesting && !waits.is_empty() {
             Err(Violation::new(None, format!("{node} is {reported:?} and waits for {waits:?}")))
         } else if reported != Phase::Idle && machine.would_enter_at_once() {
             Err(Violation::new(None, format!("{node} is {reported:?} and would enter at once")))
+        } else if reported != Phase::Idle && machine.is_at_start(&self.idle) {
+            Err(Violation::new(None, format!("{node} is {reported:?} and at the start")))
         } else {
             Ok(())
         }
     }
 
+    /// New processes are at the start, unless one of them is in the critical section, or a token
+    /// sets off at once.
+    fn look_at_new(&self) -> Result<(), Violation> {
+        let is_at_start =
+            |node: &NodeId| self.cluster.process(*node).machine().is_at_start(&self.idle);
+        match self.start.all().find(|node| !is_at_start(node)) {
+            Some(node) if self.in_cs.is_empty() && self.cluster.in_flight_count() == 0 => {
+                Err(Violation::new(None, format!("{node} is new and not at the start")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Once only lazy messages are under way, and if all report that they are at the start again,
     /// they can be replaced by new ones and no process notices.
-    fn replace_if_all_at_start(&mut self, case: &Case, setup: &Setup) -> Result<(), Violation> {
-        let idle = Setup { in_cs: false, ..setup.clone() };
-        let start = case.start::<M>(&idle);
+    fn replace_if_all_at_start(&mut self) -> Result<(), Violation> {
+        let start = self.idle.clone();
         for _ in 0..10_000 * self.phases.len() {
             let count = self.cluster.in_flight_count();
             if (0..count).all(|index| self.cluster.is_lazy(index)) {
@@ -261,6 +291,6 @@ impl<'a, M: Mutex> Walk<'a, M> {
         }
         self.outcome.replaced += 1;
         self.cluster.replace_all(start);
-        Ok(())
+        self.look_at_new()
     }
 }
