@@ -19,6 +19,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use shared::Shared;
 use state::{Name, Settings, State};
+use tokio::time::timeout;
 
 use connection::Connection;
 
@@ -28,6 +29,10 @@ use crate::{CallError, ConnectError, Kind, Scope, explained, normal, proto::v1};
 const LEASE: Duration = Duration::from_secs(10);
 /// How long requests wait for a node unless [`Options::unreachable_after`] is set.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A node that does not answer for so long is left for the next endpoint.
+const SILENCE: Duration = Duration::from_secs(4);
+/// A shorter lease ends while a client is only slow.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
 /// A client of a node: one session, on one connection, for any number of locks.
 ///
@@ -134,8 +139,8 @@ impl Options {
         Self { endpoints: endpoints.into_iter().map(Into::into).collect(), settings }
     }
 
-    /// The lease, 10 s by default: locks expire this long after the last renewal. A node may grant
-    /// a shorter one.
+    /// The lease, 10 s by default and at least 1 s: locks expire this long after the last renewal.
+    /// A node grants at most its `longest_lease`, which is 10 min by default.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.ttl = lease;
@@ -177,18 +182,31 @@ impl Options {
     }
 
     /// Connects to the first endpoint at which a node answers. A task on the present runtime keeps
-    /// the session from then on.
+    /// the session from then on. A node that accepts the connection and says nothing is left after
+    /// some seconds if another endpoint follows, and after
+    /// [`unreachable_after`](Self::unreachable_after) if it is the last one.
     ///
     /// # Errors
     ///
     /// [`ConnectError::Unreachable`] if no node answers, [`ConnectError::Invalid`] if an endpoint
-    /// is invalid or its server is not a node of the required cluster.
+    /// or the lease is invalid or its server is not a node of the required cluster.
     pub async fn connect(self) -> Result<Client, ConnectError> {
         let endpoints: Vec<_> =
             self.endpoints.iter().map(|endpoint| normal(endpoint)).collect::<Result<_, _>>()?;
+        let lease = self.settings.ttl;
+        if lease < SHORTEST_LEASE {
+            let text = format!("invalid lease of {lease:?}: use {SHORTEST_LEASE:?} or more");
+            return Err(ConnectError::Invalid(text));
+        }
         let mut failed = ConnectError::Invalid("no endpoint is given".to_owned());
         for (index, endpoint) in endpoints.iter().enumerate() {
-            match self.try_endpoint(endpoint).await {
+            let is_last = index + 1 == endpoints.len();
+            let limit = if is_last { self.settings.patience.max(SILENCE) } else { SILENCE };
+            let silent = || {
+                let text = format!("{endpoint} accepts connections and does not answer");
+                Err(ConnectError::Unreachable(text))
+            };
+            match timeout(limit, self.try_endpoint(endpoint)).await.unwrap_or_else(|_| silent()) {
                 Ok((connection, scope)) => {
                     let mut others = endpoints.clone();
                     let first = others.remove(index);

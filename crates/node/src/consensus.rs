@@ -128,9 +128,10 @@ impl Consensus {
         let mut caller = |member: &MemberConfig| {
             let (from, to) = (me.clone(), member.name.clone());
             let cluster = config.cluster.clone();
-            let levels = config.view_settings().levels;
+            let ViewSettings { levels, lease: view_lease, .. } = config.view_settings();
+            let (cluster_id, id) = (0, 0);
             let greeting =
-                Greeting { cluster, from, to, incarnation, cluster_id: 0, id: 0, levels };
+                Greeting { cluster, from, to, incarnation, cluster_id, id, levels, view_lease };
             (member.name != me).then(|| {
                 let (caller, task) =
                     Caller::new(transport.clone(), member.address.clone(), greeting);
@@ -269,7 +270,8 @@ impl Consensus {
 
 impl Answers for Consensus {
     fn greet(&self, greeting: &Greeting) -> Result<(), ControlError> {
-        let Greeting { cluster, from, to, incarnation, cluster_id, id, levels } = greeting;
+        let Greeting { cluster, from, to, incarnation, cluster_id, id, levels, view_lease } =
+            greeting;
         let refused = |text| Err(ControlError::Refused(text));
         if *cluster != self.cluster {
             let ours = &self.cluster;
@@ -278,6 +280,13 @@ impl Answers for Consensus {
         }
         if *to != self.me && !to.is_empty() {
             return refused(format!("it calls {to}, and this is {}", self.me));
+        }
+        if *view_lease != self.settings.lease {
+            let ours = self.settings.lease;
+            return refused(format!(
+                "its view_lease is {view_lease:?}, and this node's is {ours:?}: it must be the \
+                 same at every member"
+            ));
         }
         let Some(driver) = self.driver.upgrade() else { return Ok(()) };
         let fits = driver.call(|core, _| core.protocol.check_levels(*levels));

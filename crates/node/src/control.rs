@@ -28,7 +28,7 @@ use crate::{
 /// The first bytes of a control connection.
 pub(crate) const MAGIC: &[u8; 4] = b"MTUC";
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// The longest body: a snapshot of what is decided is far shorter.
 const MAX_BODY: usize = 16 << 20;
@@ -90,6 +90,8 @@ pub(crate) struct Greeting {
     pub(crate) id: u64,
     /// The levels that it can use.
     pub(crate) levels: Levels,
+    /// How long its view leases last.
+    pub(crate) view_lease: Duration,
 }
 
 /// What a process that wants to become a member sends.

@@ -223,6 +223,7 @@ pub async fn join(config: &Config, join: Join) -> Result<u64, PrepareError> {
         cluster_id: 0,
         id: 0,
         levels: config.view_settings().levels,
+        view_lease: config.view_settings().lease,
     };
     let name = config.node.clone();
     let joining = Joining { token, name, address, role: join.role, replaces: join.replaces };

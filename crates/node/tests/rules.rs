@@ -106,3 +106,24 @@ async fn the_level_rises_when_the_last_member_is_upgraded() {
     assert!(why.contains("decided level 1"), "{why}");
     drop(nodes[0].lock("x").acquire().await.expect("a guard"));
 }
+
+#[tokio::test]
+async fn a_member_with_another_view_lease_is_refused_with_the_reason() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let members = members(3);
+    let mut nodes = start(directory.path(), &members, [u16::MAX; 3]).await;
+    nodes.pop().expect("the third").stop().await;
+    let with = |factor: u32| {
+        let config = config(directory.path(), &members, 2, u16::MAX);
+        Config { view_lease: config.view_lease * factor, ..config }
+    };
+    // It would count on its lease while the others go on without it.
+    let other = Node::start(with(3)).await.expect("a node");
+    let told = || other.status().notes.iter().any(|note| note.contains("view_lease"));
+    wait_until("the reason", told).await;
+    drop(nodes[0].lock("x").acquire().await.expect("a guard"));
+    assert!(other.lock("x").try_acquire().await.is_err());
+    other.stop().await;
+    let right = Node::start(with(1)).await.expect("a node");
+    drop(right.lock("x").acquire().await.expect("a guard"));
+}

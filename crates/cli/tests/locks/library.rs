@@ -254,6 +254,17 @@ fn a_server_that_is_not_wanted_is_refused() {
     // An endpoint that does not answer is passed over.
     let several = Options::new([missing, cluster.endpoint(0)]).connect_blocking();
     several.expect("connected").lock("x").acquire().expect("acquired").release().expect("held");
+    // So is one that accepts connections and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let silent = silent.local_addr().map(|address| (silent, address.to_string())).expect("bound");
+    let several = Options::new([silent.1.clone(), cluster.endpoint(0)]).connect_blocking();
+    several.expect("connected").lock("x").acquire().expect("acquired").release().expect("held");
+    let alone = Options::new([silent.1]).unreachable_after(Duration::from_secs(1));
+    let alone = alone.connect_blocking().expect_err("silent").to_string();
+    assert!(alone.contains("does not answer"), "{alone}");
+    let short = Options::new([cluster.endpoint(0)]).lease(Duration::from_millis(500));
+    let short = short.connect_blocking().expect_err("too short").to_string();
+    assert!(short.contains("invalid lease of 500ms: use 1s or more"), "{short}");
     let long = connect(&cluster, 0).lock(vec![b'x'; 5000]).acquire();
     assert!(matches!(long, Err(AcquireError::Invalid(_))), "{long:?}");
 }

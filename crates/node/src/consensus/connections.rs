@@ -61,6 +61,7 @@ impl Consensus {
                     cluster_id,
                     id: me.0,
                     levels: self.settings.levels,
+                    view_lease: self.settings.lease,
                 };
                 let (value, task) = Caller::new(self.transport.clone(), address.clone(), greeting);
                 let task = tokio::spawn(task).abort_handle();

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{Consensus, NotStarted, Reports, Watch, lock};
 use crate::{
-    control::{Reply, Request},
+    control::{Caller, Reply, Request},
     driver::Driver,
     identity::ClusterIdentity,
 };
@@ -163,9 +163,12 @@ impl Consensus {
         lock(&self.callers).values().filter_map(|one| one.value.refusal()).collect()
     }
 
-    /// What the configuration of this node says and the cluster has decided otherwise.
+    /// What the configuration of this node says and the cluster has decided otherwise, and who
+    /// refuses this node. Before the cluster is founded these are the members of the list.
     pub(crate) fn differences(&self) -> Vec<String> {
-        let Some(identity) = self.identity().clone() else { return Vec::new() };
+        let Some(identity) = self.identity().clone() else {
+            return self.founding.iter().flatten().filter_map(Caller::refusal).collect();
+        };
         let mut notes = self.refusals();
         let Ok(directory) = self.directory() else { return notes };
         if self.rules().is_ok_and(|(_, decided)| decided != self.rules) {

@@ -37,7 +37,8 @@ pub enum Rejected {
     },
     /// Its cluster or rules differ from this node's.
     #[error(
-        "its lock rules, or the cluster that its data directory belongs to, differ from this node's"
+        "its lock rules, its view lease, or the cluster that its data directory belongs to, differ \
+         from this node's"
     )]
     Plan,
     /// It cannot use the level that the cluster has decided.
@@ -204,6 +205,11 @@ impl Protocol {
     /// The levels that this node can use.
     pub fn levels(&self) -> Levels {
         self.view_layer().map_or(Levels::HERE, |layer| layer.levels())
+    }
+
+    /// How long view leases last; `None` with the fixed list, where there are none.
+    pub fn view_lease(&self) -> Option<Duration> {
+        self.view_layer().map(|layer| layer.lease_time())
     }
 
     /// Whether a node that can use these levels may be a member.

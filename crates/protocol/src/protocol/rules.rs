@@ -78,7 +78,8 @@ impl Layered {
 
 impl Protocol {
     /// A digest of what members must share to connect: the rules that the cluster was founded with,
-    /// and its id or, with the fixed list, the number of members.
+    /// its id or, with the fixed list, the number of members, and the length of view leases. A
+    /// member that counts on a longer one than the others wait for would hold locks beside them.
     pub(super) fn rules_digest(&self) -> u64 {
         let founding = self.layered.as_ref().map(|layered| &layered.rules.founding);
         let plan = founding.unwrap_or(&self.config.plan);
@@ -86,7 +87,8 @@ impl Protocol {
             ViewSource::Decided { cluster, .. } => *cluster,
             ViewSource::FixedList | ViewSource::Unknown { .. } => u64::from(plan.members()),
         };
-        mix(plan.digest() ^ mix(shared))
+        let lease = self.view_lease().map_or(0, |lease| lease.as_nanos() as u64);
+        mix(plan.digest() ^ mix(shared) ^ mix(lease.wrapping_add(1)))
     }
 
     /// Takes up decided rules.

@@ -8,7 +8,10 @@ mod change;
 mod leases;
 mod recording;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use super::{
     Applied, Command, Coordinator, DecidedState, DecidedView, Detector, Directory, Host, Instance,
@@ -162,6 +165,11 @@ impl ViewLayer {
     /// The levels that this node can use.
     pub fn levels(&self) -> Levels {
         self.settings.levels
+    }
+
+    /// How long a view lease lasts.
+    pub fn lease_time(&self) -> Duration {
+        self.settings.lease
     }
 
     /// Fencing tokens up to this epoch are known here; the next view's is above it.

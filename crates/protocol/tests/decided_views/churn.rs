@@ -217,7 +217,10 @@ impl World {
     pub(crate) fn runs_engine(&self, id: MemberId) -> bool {
         // One that does not understand the decided level stops.
         let level = self.engine.state.last().map_or(0, |last| last.level);
-        let runs = |slot: usize| self.nodes[slot].engine && self.nodes[slot].levels.contains(level);
+        let understands = |slot: usize| self.nodes[slot].levels.contains(level);
+        // The others refuse the calls of one that counts on another view lease.
+        let fits = |slot: usize| self.nodes[slot].lease.is_none_or(|l| l == self.settings.lease);
+        let runs = |slot: usize| self.nodes[slot].engine && understands(slot) && fits(slot);
         self.slot_of(id).is_some_and(runs)
     }
 

@@ -148,3 +148,15 @@ fn a_node_of_an_older_version_is_refused_once_the_level_has_risen() {
     pass(&mut world, 12_000);
     assert_eq!(view(&world), (3, LEVEL_OF_RULES));
 }
+
+#[test]
+fn a_member_with_another_view_lease_is_in_no_view() {
+    for factor in [1, 4] {
+        let mut world = world("naimi-trehel", 3);
+        world.nodes[2].lease = Some(world.settings.lease * factor);
+        restart(&mut world, 2, Levels::HERE);
+        pass(&mut world, 12_000);
+        let members = if factor == 1 { 3 } else { 2 };
+        assert_eq!(view(&world), (members, LEVEL_OF_RULES), "a lease {factor} times as long");
+    }
+}

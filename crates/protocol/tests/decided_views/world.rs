@@ -83,6 +83,8 @@ pub(crate) struct Node {
     pub(crate) engine: bool,
     /// The levels that its version can use.
     pub(crate) levels: Levels,
+    /// What its configuration says of the view lease, if not what the others' say.
+    pub(crate) lease: Option<Duration>,
     pub(crate) paused_until: u64,
     wake: u64,
 }
@@ -116,6 +118,7 @@ impl Node {
             known: Directory::default(),
             engine: role.votes(),
             levels: Levels::HERE,
+            lease: None,
             paused_until: 0,
             wake: u64::MAX,
         }
@@ -388,7 +391,9 @@ impl World {
         // Some nodes know of epochs that the log does not.
         let beyond = if self.dice.one_in(6) { self.dice.below(5) as u32 } else { 0 };
         self.upgrade(slot);
-        let settings = ViewSettings { levels: self.nodes[slot].levels, ..self.settings.clone() };
+        let mut settings =
+            ViewSettings { levels: self.nodes[slot].levels, ..self.settings.clone() };
+        settings.lease = self.nodes[slot].lease.unwrap_or(settings.lease);
         let names = (0..self.nodes.len()).map(|slot| format!("n{slot}")).collect();
         let node = &mut self.nodes[slot];
         node.incarnation += 1;
