@@ -66,8 +66,9 @@
 //! before this point; a process that enters while its own set is not empty has overtaken. For
 //! fencing: one bit, whether the last exit happened before this point. For bounded bypass: the
 //! processes that have entered since the messages of the request here have arrived (not what other
-//! processes forward for it). A ghost multiplies the states, so each property that needs one has its
-//! own search. Ghosts are the only place in this crate that judges ordering, bypass and fencing.
+//! processes forward for it). A ghost multiplies the states, so each property that needs one has
+//! its own search. Ghosts are the only place in this crate that judges ordering, bypass and
+//! fencing.
 //!
 //! # Reductions
 //!

@@ -1,7 +1,7 @@
 //! Bounded bypass, exactly: once a request has reached every process it was sent to, every other
 //! process enters at most once before it. What another process forwards for a request is no message
-//! of the request: the count begins before it arrives. Where a request draws a ticket after that, as
-//! in the Bakery, bypasses are counted from the ticket.
+//! of the request: the count begins before it arrives. Where a request draws a ticket after that,
+//! as in the Bakery, bypasses are counted from the ticket.
 
 use std::collections::VecDeque;
 

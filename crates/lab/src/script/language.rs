@@ -114,6 +114,7 @@ mod tests {
                     let line = |p: &&str| format!("{kind}_set {p}: {p}\n");
                     ["P1", "P2", "P3", "P4"].iter().map(line).collect::<String>()
                 };
+                let head = head.replace("lamport", "sanders");
                 format!("{head}{}{}{example}\n", sets("request"), sets("inform"))
             }
             ("Steps", "repeat 3") => format!("{head}repeat 3\nend\n"),
