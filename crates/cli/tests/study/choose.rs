@@ -217,3 +217,10 @@ fn bad_situations_are_refused() {
         assert!(printed.contains(expected), "{arguments}: {printed}");
     }
 }
+
+#[test]
+fn among_equal_candidates_there_is_nothing_to_choose() {
+    let text = words("--nodes 1 --entries 300");
+    assert!(!text.contains("it is ahead") && !text.contains("Take bakery"), "{text}");
+    assert!(text.contains("equal") && text.contains("naimi-trehel"), "{text}");
+}
