@@ -11,13 +11,16 @@ use mutua_client::ConnectError;
 /// Bad usage: nothing was done, and the message tells the correct usage.
 pub(crate) const USAGE: u8 = 64;
 
+/// A check was not completed, or a precision not reached.
+pub(crate) const INCOMPLETE: u8 = 2;
+
 /// A file cannot be written. Not 1, which means that a property is violated.
 pub(crate) const FILE: u8 = 73;
 
 /// For the help of the commands that look for violations.
 pub(crate) const HELP: &str = "Exit codes: 0 success; 1 a property was violated, or an \
-    expectation failed; 2 a check was not completed; 64 bad usage; 70 internal error; 73 a file \
-    cannot be written.";
+    expectation failed; 2 a check was not completed, or a --precision not reached; 64 bad usage; \
+    70 internal error; 73 a file cannot be written.";
 
 /// For the help of the commands that only print.
 pub(crate) const PRINT_HELP: &str =

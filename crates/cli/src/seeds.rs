@@ -9,7 +9,7 @@ use crate::system;
 pub(crate) struct SeedArguments {
     /// Number of seeds per system.
     #[arg(long, value_name = "R", default_value_t = 3, allow_hyphen_values = true,
-          value_parser = system::positive)]
+          value_parser = system::runs)]
     pub(crate) runs: u64,
 
     /// First seed.

@@ -139,6 +139,12 @@ pub(crate) fn positive(text: &str) -> Result<u64, String> {
     text.trim().parse().ok().filter(|&number| number > 0).ok_or_else(invalid)
 }
 
+/// Reads a number of runs: the figures of each are kept until the end.
+pub(crate) fn runs(text: &str) -> Result<u64, String> {
+    let invalid = || "give a whole number from 1 to 100000".to_owned();
+    text.trim().parse().ok().filter(|runs| (1..=100_000).contains(runs)).ok_or_else(invalid)
+}
+
 /// Reads a process id, or another number of 32 bits.
 pub(crate) fn number(text: &str) -> Result<u32, String> {
     text.trim().parse().map_err(|_| format!("give a whole number from 0 to {}", u32::MAX))

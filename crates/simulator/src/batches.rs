@@ -105,9 +105,13 @@ impl Batches {
     }
 
     /// The half widths of the 95 % intervals, by the names of the measures. Delays are in units of
-    /// `unit`.
-    pub(crate) fn half_widths(&self, unit: f64) -> BTreeMap<&'static str, f64> {
-        let batches: Vec<_> = self.marks.windows(2).map(|ends| Batch(ends[0], ends[1])).collect();
+    /// `unit`. Batches are put together until each has at least `shortest` entries; without five of
+    /// them there are no intervals.
+    pub(crate) fn half_widths(&self, unit: f64, shortest: u64) -> BTreeMap<&'static str, f64> {
+        let together = shortest.div_ceil(self.size.max(1)).max(1);
+        let together = usize::try_from(together).unwrap_or(usize::MAX);
+        let ends: Vec<_> = self.marks.iter().step_by(together).collect();
+        let batches: Vec<_> = ends.windows(2).map(|ends| Batch(*ends[0], *ends[1])).collect();
         let width = |&(name, unit_of, figure): &Figure| {
             let samples: Vec<_> =
                 batches.iter().map(figure).filter(|sample| sample.is_finite()).collect();
@@ -180,7 +184,7 @@ mod tests {
                 measures.messages += costs.next().unwrap_or(0);
             }
         }
-        let widths = batches.half_widths(1.0);
+        let widths = batches.half_widths(1.0, 0);
         // Six batches of means 4, 5, 6, 4, 5, 6: t(5) = 2.571, s^2 = 0.8.
         let expected = 2.571 * (0.8f64 / 6.0).sqrt();
         assert!((widths["messages_per_entry"] - expected).abs() < 1e-9, "{widths:?}");

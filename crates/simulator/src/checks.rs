@@ -140,6 +140,11 @@ impl Checks {
         }
     }
 
+    /// Whether there is one critical section only.
+    pub(crate) fn is_of_one(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// Whether a process waits for one of the critical sections.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.here.waiting > 0 || self.all.iter().any(|section| section.waiting > 0)

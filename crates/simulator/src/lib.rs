@@ -21,6 +21,7 @@ mod recorder;
 mod repair;
 mod report;
 mod ring;
+mod saturation;
 mod sections;
 mod shares;
 mod shrink;
@@ -56,7 +57,7 @@ pub use size::Sizes;
 pub use statistics::Interval;
 pub use theory::{Expected, Theory, TheoryLoad, theory, theory_of};
 pub use wheel::Wheel;
-pub use workload::{Load, ScriptedRequest, Who, Workload, is_overloaded};
+pub use workload::{Load, ScriptedRequest, Who, Workload};
 
 use mutua_algorithms::{Election, Mutex, Start, StartError, registry};
 
@@ -120,8 +121,13 @@ impl registry::MutexVisitor for Simulate<'_> {
             self.recorder.map(|make| make(start.about().name, start))
         })?;
         (self.progress)(0.0, 0);
+        let mut before = simulation.moment();
         while simulation.run(SLICE) {
             (self.progress)(simulation.progress(), simulation.events());
+            if let Some(error) = simulation.takes_for_ever(before) {
+                return Err(error);
+            }
+            before = simulation.moment();
         }
         simulation.error().map_or_else(|| Ok(simulation.report()), Err)
     }

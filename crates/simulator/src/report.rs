@@ -6,7 +6,9 @@ use mutua_algorithms::Message;
 use serde::Serialize;
 
 use crate::{
-    Histogram, Load, Plan, Quantiles, Violation, shares,
+    Histogram, Load, Plan, Quantiles, Violation,
+    saturation::Saturation,
+    shares,
     world::{Client, World},
 };
 
@@ -28,6 +30,18 @@ pub struct Report {
     /// The figures are then not those of a steady state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsettled_before: Option<u64>,
+    /// Whether requests come as fast as they can be granted, or faster, however many wait: waits
+    /// then grow with the length of the run.
+    pub overloaded: bool,
+    /// The requests per second that come however many wait; none in a closed system.
+    #[serde(skip)]
+    pub offered: Option<f64>,
+    /// The entries that a warm-up of an open system needs at its load; 0 of a closed one.
+    #[serde(skip)]
+    pub settles_after: u64,
+    /// The entries over which a mean of waits must be taken to be nearly independent of the next.
+    #[serde(skip)]
+    pub shortest_batch: u64,
     /// How many events such a warm-up would have, estimated from this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settling_events: Option<u64>,
@@ -141,8 +155,7 @@ impl Report {
         let time = (closed_at - measures.opened_at) as f64 / 1e9;
         let always_contended = matches!(plan.workload.load, Load::Saturated);
         let active = world.clients.active();
-        let unsettled_before = Some(world.length.warm_up)
-            .filter(|&wanted| measures.entries_before < wanted && measures.entries > 0);
+        let unsettled_before = world.unsettled_before();
         let events_per_entry = measures.events as f64 / measures.entries_in_all.max(1) as f64;
         Self {
             algorithm,
@@ -151,6 +164,10 @@ impl Report {
             entries: measures.entries,
             warm_up: measures.entries_before,
             unsettled_before,
+            overloaded: world.is_overloaded(),
+            offered: plan.workload.load.rate(active.len() as u64).map(|rate| rate * 1e9),
+            settles_after: world.saturation.as_ref().map_or(0, Saturation::warm_up),
+            shortest_batch: world.shortest_batch(),
             settling_events: unsettled_before
                 .map(|entries| (entries as f64 * events_per_entry) as u64),
             messages_per_entry: measures.messages as f64 / entries,
@@ -186,10 +203,7 @@ impl Report {
             mean_latency: plan.network.mean_latency() / 1e9,
             virtual_seconds: time,
             trace_hash: measures.hash.text(),
-            per_node: (0..)
-                .zip(clients)
-                .map(|(node, client)| of_node(node, client, unit))
-                .collect(),
+            per_node: of_all(clients, unit),
             found_free: measures.client_delay.count(),
             waiting: measures.waiting.clone(),
             response: measures.response.clone(),
@@ -203,9 +217,19 @@ fn half_widths<M: Message>(
     unit: f64,
     always_contended: bool,
 ) -> BTreeMap<&'static str, f64> {
-    let mut half_widths = world.batches.half_widths(unit);
+    let mut half_widths = world.batches.half_widths(unit, world.shortest_batch());
+    if let Some(saturation) = &world.saturation {
+        let least = saturation.least_half_width(world.measures.entries) / unit;
+        for name in ["waiting_time", "response_time"] {
+            half_widths.entry(name).and_modify(|width| *width = width.max(least));
+        }
+    }
     half_widths.retain(|&name, _| name != "client_delay" || !always_contended);
     half_widths
+}
+
+fn of_all(clients: &[&Client], unit: f64) -> Vec<NodeReport> {
+    (0..).zip(clients).map(|(node, client)| of_node(node, client, unit)).collect()
 }
 
 fn of_node(node: u32, client: &Client, unit: f64) -> NodeReport {

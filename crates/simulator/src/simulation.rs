@@ -24,6 +24,9 @@ const ORDERING_UP_TO: u32 = 64;
 /// A warm-up that needs more events than this is cut short, and the report says so.
 const WARM_UP_EVENTS: u64 = 20_000_000;
 
+/// More events than this while no process requests take about an hour.
+const MOST_IDLE_EVENTS: f64 = 2e10;
+
 /// A run to simulate.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -88,9 +91,9 @@ impl Plan {
         let nodes = u64::from(self.setup.nodes) * u64::from(self.sections.count);
         match self.workload.load {
             Load::Light { .. } => 10 * nodes,
-            Load::Saturated | Load::Think(_) | Load::Poisson { .. } | Load::Bursts { .. } => {
-                4 * nodes
-            }
+            Load::Saturated | Load::Think(_) | Load::Bursts { .. } => 4 * nodes,
+            // From fewer the load cannot be estimated, by which the warm-up is extended.
+            Load::Poisson { .. } => (4 * nodes).max(100),
             Load::Script(_) => 0,
         }
     }
@@ -219,6 +222,37 @@ impl<M: Mutex> Simulation<M> {
     pub fn progress(&self) -> f64 {
         let Length { warm_up, entries, .. } = self.world.length;
         (self.world.measures.entries_in_all as f64 / (warm_up + entries) as f64).min(1.0)
+    }
+
+    /// The requests and the virtual time so far.
+    pub(crate) fn moment(&self) -> (u64, u64) {
+        (self.world.requests(), self.world.now)
+    }
+
+    /// Why the run would take hours, if the events since an earlier moment, of which there were
+    /// [`SLICE`](crate::SLICE), were messages that an algorithm goes on sending while no process
+    /// requests.
+    pub(crate) fn takes_for_ever(&self, (requests, then): (u64, u64)) -> Option<StartError> {
+        let checks = &self.world.checks;
+        let idle = requests == self.world.requests()
+            && !checks.is_waited_for()
+            && !checks.is_held()
+            && self.world.stage != Stage::Over;
+        if !idle || self.plan.max_events != u64::MAX || self.plan.app_messages.is_some() {
+            return None;
+        }
+        let entries = self.plan.warm_up().0.saturating_add(self.plan.entries);
+        let time = self.plan.workload.time_of(entries, self.start.contenders());
+        let events = time / (self.world.now - then).max(1) as f64 * crate::SLICE as f64;
+        (events > MOST_IDLE_EVENTS).then(|| {
+            StartError::new(format!(
+                "this run would have about {:.0} billion events, nearly all of them messages that \
+                 {} sends while no process requests: use a shorter gap or think time, fewer \
+                 entries, a longer latency, or --pace",
+                events / 1e9,
+                self.start.about().name
+            ))
+        })
     }
 
     /// How many events there were.
@@ -506,7 +540,8 @@ pub(crate) fn world<A: Message>(
     draws_ticket: bool,
 ) -> World<A> {
     let (warm_up, warm_up_events) = plan.warm_up();
-    let length = Length { warm_up, warm_up_events, entries: plan.entries, drain: plan.drain };
+    let (extends, entries, drain) = (plan.warm_up.is_none(), plan.entries, plan.drain);
+    let length = Length { warm_up, extends, warm_up_events, entries, drain };
     let mut world = World::new(
         Links::new(plan.network.clone(), start.processes(), plan.sections.count, plan.seed)
             .for_needs(needed),

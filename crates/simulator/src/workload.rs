@@ -241,14 +241,25 @@ fn cumulated_weights(exponent: f64, contenders: u32) -> Vec<f64> {
     (1..=contenders).map(weigh).collect()
 }
 
-/// Whether requests that come at random, with this mean gap in nanoseconds, come faster than they
-/// are granted: waits then grow for as long as the run goes on.
+impl Load {
+    /// How many requests come in a nanosecond, however many wait, where so many clients request;
+    /// none where clients wait for their exits.
+    pub(crate) fn rate(&self, clients: u64) -> Option<f64> {
+        match self {
+            Self::Poisson { gap } => Some(1.0 / *gap as f64),
+            Self::Bursts { every } => Some(clients as f64 / every.mean()),
+            Self::Light { .. } | Self::Saturated | Self::Think(_) | Self::Script(_) => None,
+        }
+    }
+}
+
+/// Whether so many entries in this time, in nanoseconds, are fewer than the requests that came at
+/// this rate, by more than chance.
 ///
-/// `granted` is per second, over so many entries. The number of requests that come in the time of a
-/// run varies by its square root; three times that is not chance.
-pub fn is_overloaded(granted: f64, gap: u64, entries: u64) -> bool {
+/// The number of requests that come in the time of a run varies by its square root.
+pub(crate) fn are_too_few(entries: u64, time: f64, rate: f64) -> bool {
     let chance = 3.0 / (entries.max(1) as f64).sqrt();
-    granted < (1.0 - chance) * 1e9 / gap as f64
+    (entries as f64) < (1.0 - chance) * rate * time
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Everything around the processes: network, clients, checks, measures.
 
 mod requests;
+mod stages;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,6 +17,7 @@ use crate::{
     measures::Measures,
     network::{Fate, Links},
     recorder::Recorder,
+    saturation::Saturation,
     workload::Clients,
 };
 
@@ -32,7 +34,7 @@ pub(crate) struct Client {
     pub(crate) incarnation: u32,
     pub(crate) phase: Phase,
     pub(crate) down: bool,
-    /// No process was in the critical section or waiting when it requested.
+    /// No request was before it: no process was in the critical section or waiting.
     found_free: bool,
     pub(crate) requested_at: u64,
     pub(crate) entered_at: u64,
@@ -55,6 +57,8 @@ pub(crate) enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Length {
     pub(crate) warm_up: u64,
+    /// Whether the warm-up goes on until an open system has settled.
+    pub(crate) extends: bool,
     /// The warm-up also ends after so many events.
     pub(crate) warm_up_events: u64,
     pub(crate) entries: u64,
@@ -96,6 +100,10 @@ pub(crate) struct World<M> {
     pub(crate) planned: u64,
     /// The times of requests that came to a client that was not idle, and wait for its exit.
     backlog: BTreeMap<NodeId, VecDeque<u64>>,
+    /// How many they are.
+    put_off: u64,
+    /// How near an open system of one critical section is to its capacity.
+    pub(crate) saturation: Option<Saturation>,
     /// At light load, the time of the last exit while its messages are in transit.
     next_after: Option<u64>,
     /// Events since the last request, entry or exit, counted while a process waits and none is in
@@ -110,8 +118,9 @@ impl<M: Message> World<M> {
             stage: Stage::WarmUp,
             wheel: Wheel::new(),
             measures: Measures::new(),
-            checks,
             batches: Batches::of(&clients, length.entries),
+            saturation: Saturation::of(&clients).filter(|_| checks.is_of_one()),
+            checks,
             clients,
             recorder: None,
             links,
@@ -121,6 +130,7 @@ impl<M: Message> World<M> {
             requests: 0,
             planned: 0,
             backlog: BTreeMap::new(),
+            put_off: 0,
             next_after: None,
             idle_events: 0,
         }
@@ -162,6 +172,7 @@ impl<M: Message> World<M> {
     /// All clients request at once; plans the next burst. A run is measured from a burst to a
     /// burst, since most messages of an entry may be sent at its request.
     pub(crate) fn burst(&mut self, every: Distribution) {
+        self.arrival_is_no_progress();
         if self.is_warm(self.measures.entries_in_all) {
             self.open();
         } else if self.stage == Stage::Measuring && self.measures.entries >= self.length.entries {
@@ -186,6 +197,9 @@ impl<M: Message> World<M> {
         self.idle_events = 0;
         let sync = self.checks.here.exited_at.take().map(|exited_at| self.now - exited_at);
         let hold = self.clients.hold(process);
+        if let Some(saturation) = &mut self.saturation {
+            saturation.enters(self.now, hold);
+        }
         if self.measures.open {
             self.measure_entry(client, sync, hold);
             self.batches.shares.enters(process.index());
@@ -212,7 +226,7 @@ impl<M: Message> World<M> {
         if let Some(sync) = sync {
             measures.sync_delay.record(sync);
         }
-        if client.found_free && bypass == 0 {
+        if client.found_free {
             measures.client_delay.record(waited);
         }
         client.entries += 1;
@@ -249,6 +263,11 @@ impl<M: Message> World<M> {
         client.phase = Phase::Idle;
         let here = &mut self.checks.here;
         here.exited_at = (here.waiting > 0).then_some(self.now);
+        if let Some(saturation) = &mut self.saturation {
+            // While a run drains, requests that were put off are void.
+            let put_off = self.put_off > 0 && self.stage != Stage::Draining;
+            saturation.exits(self.now, here.waiting > 0 || put_off);
+        }
         if self.measures.open {
             self.measures.time_in_cs += self.now - client.entered_at;
         }
@@ -272,14 +291,7 @@ impl<M: Message> World<M> {
         }
     }
 
-    // The stages of a run.
-
-    /// Whether the warm-up ends after so many entries.
-    fn is_warm(&self, entries: u64) -> bool {
-        let Length { warm_up, warm_up_events, .. } = self.length;
-        self.stage == Stage::WarmUp
-            && (entries >= warm_up || self.measures.events >= warm_up_events)
-    }
+    // The stages of a run: `world/stages.rs`.
 
     fn open(&mut self) {
         self.stage = Stage::Measuring;

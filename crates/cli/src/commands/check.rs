@@ -18,7 +18,7 @@ pub(crate) use arguments::Arguments;
 use progress::Line;
 
 use crate::{
-    exit::{Coded, INTERNAL, usage},
+    exit::{Coded, INCOMPLETE, INTERNAL, usage},
     picture,
 };
 
@@ -128,7 +128,7 @@ fn exit_code(report: &Report) -> ExitCode {
     } else if report.is_complete() {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(2)
+        ExitCode::from(INCOMPLETE)
     }
 }
 

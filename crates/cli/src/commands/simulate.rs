@@ -25,7 +25,7 @@ use mutua_simulator::{
 use self::outcome::Outcome;
 use crate::{
     durations,
-    exit::usage,
+    exit::{INCOMPLETE, usage},
     memory, names,
     network::NetworkArguments,
     picture::PictureArguments,
@@ -96,7 +96,7 @@ pub(crate) struct Arguments {
 
     /// Number of runs, with consecutive seeds from --seed on, for 95 % confidence intervals
     /// [default: 1].
-    #[arg(long, value_name = "R", allow_hyphen_values = true, value_parser = system::positive)]
+    #[arg(long, value_name = "R", allow_hyphen_values = true, value_parser = system::runs)]
     runs: Option<u64>,
 
     /// Run further seeds until the 95 % intervals of messages per entry, waiting time and entries
@@ -243,7 +243,10 @@ fn mutex(arguments: &Arguments, about: &'static About) -> Result<ExitCode> {
     } else {
         print!("{}", show::summary(about, &plan, &outcome, arguments.precision));
     }
-    let Some(failed) = failed else { return Ok(ExitCode::SUCCESS) };
+    let Some(failed) = failed else {
+        let reached = arguments.precision.is_none_or(|precision| outcome.is_within(precision));
+        return Ok(if reached { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) });
+    };
     replay::print_command(failed.seed);
     if arguments.shrink {
         replay::print_short(short.as_ref());

@@ -233,3 +233,10 @@ fn a_tree_of_edges_says_for_which_cluster_it_is() {
     let other = mutua("choose --nodes 3 --entries 500");
     assert!(!String::from_utf8_lossy(&other.stdout).contains("for a cluster of exactly"));
 }
+
+#[test]
+fn among_equal_candidates_there_is_nothing_to_choose() {
+    let text = words("--nodes 1 --entries 300");
+    assert!(!text.contains("it is ahead") && !text.contains("Take bakery"), "{text}");
+    assert!(text.contains("equal") && text.contains("naimi-trehel"), "{text}");
+}

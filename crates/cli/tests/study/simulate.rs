@@ -165,7 +165,10 @@ fn a_file_that_cannot_be_written_is_not_a_violation() {
         assert!(stderr(&output).contains("/no/such/folder/file"));
     }
     let help = mutua("simulate --help");
-    assert!(String::from_utf8_lossy(&help.stdout).contains("73 a file cannot be written"));
+    let help = String::from_utf8_lossy(&help.stdout);
+    // The help is wrapped.
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("73 a file cannot be written"), "{help}");
 }
 
 #[test]

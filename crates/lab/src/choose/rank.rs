@@ -406,9 +406,13 @@ fn reasons(reports: &[Report], wanted: u64) -> Vec<String> {
     let settling = reports.iter().filter_map(|report| report.settling_events).max();
     if let Some(settling) = settling.filter(|_| violated.is_empty()) {
         let (events, allowed) = (number(settling as f64), number(WARM_UP_EVENTS as f64));
-        return vec![format!(
-            "a run settles after about {events} events, more than the {allowed} of a warm-up"
-        )];
+        return vec![if settling > WARM_UP_EVENTS {
+            format!(
+                "a run settles after about {events} events, more than the {allowed} of a warm-up"
+            )
+        } else {
+            format!("a run had not settled after the {allowed} events of a warm-up")
+        }];
     }
     let least = reports.iter().map(|report| report.entries).min().unwrap_or(0);
     if !violated.is_empty() || least >= wanted.min(FEWEST_ENTRIES) {

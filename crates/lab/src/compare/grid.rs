@@ -2,8 +2,8 @@
 
 use mutua_algorithms::{About, Kind, Setup, StartError, registry};
 use mutua_simulator::{
-    Distribution, Interval, Load, Plan, Quantiles, RegionsError, Report, Theory, TheoryLoad,
-    is_overloaded, simulate_watched, theory,
+    Distribution, Interval, Plan, Quantiles, RegionsError, Report, Theory, TheoryLoad,
+    simulate_watched, theory,
 };
 use serde::{Deserialize, Serialize};
 
@@ -216,7 +216,7 @@ impl Task for Cell {
                 }
             }
         }
-        if requests_pile_up(&plan, &reports) {
+        if reports.iter().any(|report| report.overloaded) {
             // Waits grow with the run: no mean of it is a result.
             return Figures { overloaded: true, ..Figures::default() };
         }
@@ -310,15 +310,6 @@ impl Cell {
         }
         Ok(plan)
     }
-}
-
-/// Whether requests arrive at random and faster than they are granted.
-fn requests_pile_up(plan: &Plan, reports: &[Report]) -> bool {
-    let Load::Poisson { gap } = plan.workload.load else { return false };
-    let granted = reports.iter().map(|report| report.throughput).sum::<f64>();
-    let enough = reports.iter().all(|report| report.entries >= verdict::FEWEST_ENTRIES);
-    let entries = reports.iter().map(|report| report.entries).sum();
-    enough && is_overloaded(granted / reports.len() as f64, gap, entries)
 }
 
 impl Figures {

@@ -7,6 +7,10 @@ use mutua_algorithms::{Message, NodeId, Phase};
 use super::{Client, Stage, World};
 use crate::{Distribution, Load, event::Event};
 
+/// A run ends when so many requests wait for the exits of their own clients: many more come than
+/// are granted, and each takes memory.
+pub(super) const MOST_PUT_OFF: u64 = 4_000_000;
+
 /// What becomes of a request at the time for which it was planned.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Due {
@@ -63,6 +67,9 @@ impl<M: Message> World<M> {
         if incarnation == u32::MAX && self.stage != Stage::Draining {
             self.plan_arrival();
         }
+        if incarnation == u32::MAX {
+            self.arrival_is_no_progress();
+        }
         // A request drawn for a process or written in a script is made in any incarnation, one that
         // its client planned only in the incarnation that planned it.
         let planned = incarnation == u32::MAX || incarnation == client.incarnation;
@@ -71,9 +78,40 @@ impl<M: Message> World<M> {
         }
         if client.phase != Phase::Idle {
             self.backlog.entry(who).or_default().push_back(self.now);
+            self.put_off += 1;
+            if self.put_off == MOST_PUT_OFF {
+                self.close();
+            }
             return Due::PutOff;
         }
         Due::Now
+    }
+
+    /// Does not count the present event, the arrival of a request, among those without progress,
+    /// unless nothing but arrivals is to come: very many may come while a message is in transit.
+    pub(super) fn arrival_is_no_progress(&mut self) {
+        let app_events = self.app_messages.as_ref().map_or(0, |messages| messages.waiting);
+        let arrivals = usize::try_from(self.planned).unwrap_or(usize::MAX);
+        let bursts = usize::from(matches!(self.clients.workload.load, Load::Bursts { .. }));
+        if self.wheel.len() > arrivals.saturating_add(bursts + app_events) {
+            self.idle_events = self.idle_events.saturating_sub(1);
+        }
+    }
+
+    /// Whether all requests come at the same times as others.
+    fn comes_with_others(&self) -> bool {
+        let bursts = matches!(self.clients.workload.load, Load::Bursts { .. });
+        bursts && self.clients.active().len() > 1
+    }
+
+    /// How many requests there were.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Whether more requests wait than are kept: no run goes on after that.
+    pub(crate) fn has_piled_up(&self) -> bool {
+        self.put_off >= MOST_PUT_OFF
     }
 
     /// Plans the next request of a process that has restarted.
@@ -101,9 +139,14 @@ impl<M: Message> World<M> {
         client.phase = Phase::Requesting;
         // A request that had to be put off has waited since it came.
         let due = self.backlog.get_mut(&process).and_then(VecDeque::pop_front);
+        self.put_off -= u64::from(due.is_some());
         client.requested_at = due.unwrap_or(self.now);
         client.entries_before = self.checks.here.entries;
-        client.found_free = self.checks.here.in_cs == 0 && self.checks.here.waiting == 0;
+        // A request that was put off had its client's earlier one before it, and one of a burst has
+        // others beside it.
+        let alone = due.is_none() && !self.comes_with_others();
+        let here = &self.checks.here;
+        client.found_free = alone && here.in_cs == 0 && here.waiting == 0;
         self.checks.requests(process);
     }
 }

@@ -14,6 +14,14 @@ pub(super) fn all(situation: &Situation, ranking: &Ranking) -> String {
     let mut text = format!("{}\n\n", summary(situation));
     let fit = ranking.fit();
     match fit.first() {
+        Some(_) if is_tie(situation, ranking) => {
+            text += &format!(
+                "Nothing is to be chosen: {} of {} candidates are equal, {DEFAULT_ALGORITHM} among \
+                 them, which a node uses without a rule.\n",
+                ranking.equals(situation).len(),
+                fit.len()
+            );
+        }
         Some(winner) => {
             text += &format!("Take {}.\n", winner.candidate);
             text += &format!("{}\n", reasons::why(situation, ranking, winner));
@@ -37,7 +45,20 @@ pub(super) fn all(situation: &Situation, ranking: &Ranking) -> String {
     for one in unfit {
         text += &format!("Not {}: {}.\n", one.algorithm, one.why);
     }
-    text + &in_practice(situation, ranking)
+    let is_tie = is_tie(situation, ranking);
+    text + &if is_tie { OTHERS.to_owned() } else { in_practice(situation, ranking) }
+}
+
+/// Whether the best candidates differ in nothing, and the default of nodes is one of them.
+fn is_tie(situation: &Situation, ranking: &Ranking) -> bool {
+    let equals = ranking.equals(situation);
+    let figures = |one: &Ranked| [situation.by.of(one), one.messages.unwrap_or(0.0)];
+    let same = |one: &Ranked| {
+        let pairs = figures(one).into_iter().zip(figures(&equals[0]));
+        pairs.into_iter().all(|(theirs, ours)| (theirs - ours).abs() <= ours * 1e-6)
+    };
+    let default = equals.iter().any(|one| one.algorithm == DEFAULT_ALGORITHM);
+    equals.len() > 1 && default && equals.iter().all(same)
 }
 
 const FATAL: &str = "\

@@ -138,6 +138,9 @@ fn text(
     let unsettled =
         |outcome: &Outcome| outcome.reports.iter().any(|report| report.unsettled_before.is_some());
     for (outcome, about) in [(first, about), (second, other)] {
+        if outcome.reports.iter().any(|report| report.overloaded) {
+            text += &format!("OVERLOADED      {}: waits grow with the run\n", about.name);
+        }
         if unsettled(outcome) {
             text += &format!("NOT SETTLED     {}: no figures of a steady state\n", about.name);
         }

@@ -18,6 +18,9 @@ pub(super) fn merged(reports: &[Report]) -> Report {
     // Without an entry the measure is undefined; JSON shows null.
     let mean_of = |of| mean(of).unwrap_or(f64::NAN);
     merged.unsettled_before = reports.iter().filter_map(|report| report.unsettled_before).max();
+    merged.overloaded = reports.iter().any(|report| report.overloaded);
+    merged.settles_after =
+        reports.iter().map(|report| report.settles_after).max().unwrap_or_default();
     merged.settling_events = reports.iter().filter_map(|report| report.settling_events).max();
     merged.messages_per_entry = mean_of(|report| Some(report.messages_per_entry));
     merged.multicasts_per_entry = mean_of(|report| Some(report.multicasts_per_entry));

@@ -146,8 +146,18 @@ impl Outcome {
         Some(interval)
     }
 
+    /// Whether further runs make no figure right: means of an overloaded system grow with the run,
+    /// and those of one that has not settled are of its beginning.
+    pub(super) fn has_no_steady_state(&self) -> bool {
+        let unsettled = |report: &Report| report.overloaded || report.unsettled_before.is_some();
+        self.reports.iter().any(unsettled)
+    }
+
     /// Whether the intervals of the main measures are at most this wide, as a share of their means.
     pub(super) fn is_within(&self, precision: f64) -> bool {
+        if self.has_no_steady_state() {
+            return false;
+        }
         let main = ["messages_per_entry", "throughput"];
         let main = MEASURES.iter().filter(|measure| main.contains(&measure.name));
         main.chain([&WAITING]).all(|measure| {

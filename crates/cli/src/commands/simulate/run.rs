@@ -55,7 +55,10 @@ pub(super) fn all_seeds(
         let report = report.context("unknown mutual exclusion algorithm")?;
         outcome.add(report.map_err(|error| usage(error.to_string()))?, time);
         recording.map_or(Ok(()), Recording::finish)?;
-        let enough = |precision| number + 1 >= FEWEST_RUNS && outcome.is_within(precision);
+        let enough = |precision| {
+            let done = outcome.is_within(precision) || outcome.has_no_steady_state();
+            number + 1 >= FEWEST_RUNS && done
+        };
         if arguments.precision.is_some_and(enough) {
             break;
         }

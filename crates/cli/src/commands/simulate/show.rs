@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use mutua_algorithms::{About, Claim, Structure};
 use mutua_simulator::{
     Distribution, Expected, Interval, Latency, Load, Meaning, Network, Plan, Quantiles, Report,
-    Sections, Violation, Who, is_overloaded,
+    Sections, Violation, Who,
 };
 
 use super::outcome::{MEASURES, Outcome, RESPONSE, WAITING};
@@ -23,8 +23,12 @@ pub(super) fn summary(
     precision: Option<f64>,
 ) -> String {
     let merged = outcome.merged();
-    let mut text =
-        format!("{}, {}\n\n{}\n", about.title, situation(plan, about, outcome), table(outcome));
+    let mut text = format!(
+        "{}, {}\n\n{}\n",
+        about.title,
+        situation(plan, about, outcome),
+        table(plan, outcome)
+    );
     for (name, times, measure) in [
         ("waiting time", merged.waiting_time, &WAITING),
         ("response time", merged.response_time, &RESPONSE),
@@ -34,7 +38,7 @@ pub(super) fn summary(
             line(&mut text, name, &quantiles(&times, width, plan));
         }
     }
-    line_if_overloaded(&mut text, plan, &merged);
+    line_if_overloaded(&mut text, plan, outcome, &merged);
     notes(&mut text, plan, outcome, &merged, precision);
     let kinds = merged.messages_by_kind.iter().map(|(kind, count)| format!("{kind} {count:.3}"));
     line(&mut text, "messages", &kinds.collect::<Vec<_>>().join(", "));
@@ -140,7 +144,7 @@ fn notes(
     precision: Option<f64>,
 ) {
     let intervals = match outcome.reports.len() {
-        1 => "95 %, from batch means of up to 20 batches of the run".to_owned(),
+        1 => of_one_run(&outcome.reports[0]),
         runs => format!("95 %, over {runs} seeds"),
     };
     line(text, "intervals", &intervals);
@@ -152,8 +156,9 @@ fn notes(
         line(text, "precision", &words);
     }
     line_if_unsettled(text, merged, outcome.events_per_second());
-    let settling = plan.settling();
-    if merged.unsettled_before.is_none() && plan.warm_up.is_some_and(|given| given < settling) {
+    let settling = plan.settling().max(merged.settles_after);
+    let is_short = plan.warm_up.is_some_and(|given| given < settling);
+    if merged.unsettled_before.is_none() && !merged.overloaded && is_short {
         let short = format!(
             "a steady state takes a warm-up of about {settling} entries: with a shorter one these \
              figures may be those of the beginning"
@@ -171,6 +176,23 @@ fn notes(
     for hint in &outcome.theory.hints {
         line(text, "note", hint);
     }
+}
+
+/// The method of the intervals of a single run.
+fn of_one_run(report: &Report) -> String {
+    let correlated = report.shortest_batch;
+    if report.overloaded || correlated == u64::MAX {
+        return "none: no mean of this run is that of a steady state".to_owned();
+    }
+    if correlated > 0 && report.entries > 0 && !report.half_widths.contains_key("waiting_time") {
+        let entries = number(correlated.saturating_mul(5) as f64);
+        return format!(
+            "none: at this load the waits of about {} successive entries depend on each other; use \
+             --entries {entries} or more, or --runs 10",
+            number(correlated as f64)
+        );
+    }
+    "95 %, from batch means of up to 20 batches of the run".to_owned()
 }
 
 /// Marks figures that are not those of a steady state, with the cost of better ones.
@@ -296,15 +318,24 @@ fn network(network: &Network) -> Vec<String> {
     parts
 }
 
-fn table(outcome: &Outcome) -> Table {
+fn table(plan: &Plan, outcome: &Outcome) -> Table {
+    // Where every process always waits, the client delay has no meaning.
+    let always_waits = matches!(plan.workload.load, Load::Saturated);
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    let is_unsettled = outcome.reports.iter().any(|report| report.unsettled_before.is_some());
-    let measured = if is_unsettled { "NOT SETTLED" } else { "measured" };
+    let any = |is: fn(&Report) -> bool| outcome.reports.iter().any(is);
+    let measured = if any(|report| report.overloaded) {
+        "OVERLOADED"
+    } else if any(|report| report.unsettled_before.is_some()) {
+        "NOT SETTLED"
+    } else {
+        "measured"
+    };
     table.set_header(["", measured, "+- 95 %", "theory", "", "deviation"]);
     for measure in &MEASURES {
         let Some(found) = outcome.interval(measure) else {
-            if outcome.reports.iter().all(|report| report.entries == 0) {
+            let no_entries = outcome.reports.iter().all(|report| report.entries == 0);
+            if no_entries || (measure.name == "client_delay" && !always_waits) {
                 table.add_row([measure.title, "-"]);
             }
             continue;
@@ -350,18 +381,20 @@ pub(super) fn figure(value: f64) -> String {
 }
 
 /// Marks waits that grow for as long as the run goes on.
-fn line_if_overloaded(text: &mut String, plan: &Plan, merged: &Report) {
-    let Load::Poisson { gap } = plan.workload.load else { return };
-    let rate = 1e9 / gap as f64;
-    if is_overloaded(merged.throughput, gap, merged.entries) {
-        let served = number(merged.throughput);
-        let grow = format!(
-            "requests arrive faster ({} per second) than they are granted ({served}): waits grow \
-             with the length of the run",
-            number(rate)
-        );
-        line(text, "OVERLOADED", &grow);
-    }
+fn line_if_overloaded(text: &mut String, plan: &Plan, outcome: &Outcome, merged: &Report) {
+    let Some(offered) = merged.offered.filter(|_| merged.overloaded) else { return };
+    let grow = format!(
+        "requests come ({} per second) at least as fast as they can be granted ({}): waits grow \
+         with the length of the run",
+        number(offered),
+        number(merged.throughput)
+    );
+    let wanted = plan.entries.saturating_mul(outcome.reports.len() as u64);
+    let ended = match merged.entries < wanted {
+        true => "; ended early, since millions of requests waited",
+        false => "",
+    };
+    line(text, "OVERLOADED", &(grow + ended));
 }
 
 fn quantiles(times: &Quantiles, half_width: Option<f64>, plan: &Plan) -> String {
