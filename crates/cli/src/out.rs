@@ -32,6 +32,14 @@ pub(crate) fn write(text: fmt::Arguments<'_>) {
     io::stdout().write_fmt(text).unwrap_or_else(|error| end(&error));
 }
 
+/// Writes a line to standard output, for a caller that has to clean up before it calls
+/// [`end`].
+pub(crate) fn try_line(line: impl fmt::Display) -> io::Result<()> {
+    let mut out = io::stdout();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
 /// Writes bytes to standard output, or exits if that fails.
 pub(crate) fn write_bytes(bytes: &[u8]) {
     io::stdout().write_all(bytes).unwrap_or_else(|error| end(&error));
@@ -47,7 +55,8 @@ pub(crate) fn complain(text: fmt::Arguments<'_>) {
     let _ = io::stderr().write_fmt(text);
 }
 
-fn end(error: &io::Error) -> ! {
+/// Exits after an error of writing to standard output.
+pub(crate) fn end(error: &io::Error) -> ! {
     if error.kind() != ErrorKind::BrokenPipe {
         eprintln!("mutua: cannot write to standard output: {error}");
         std::process::exit(exit::FILE.into());

@@ -268,6 +268,16 @@ impl Consensus {
     }
 }
 
+/// Why two members with different ids of their clusters refuse each other. Neither can know which
+/// of them is in the cluster.
+fn other_cluster_id(me: &str, from: &str) -> String {
+    format!(
+        "{me} and {from} are in clusters with different ids: one of the two data directories is of \
+         before a recovery or of another founding; it is that of the member whose `mutua cluster \
+         members` does not show the others as connected, and it joins with a new one"
+    )
+}
+
 impl Answers for Consensus {
     fn greet(&self, greeting: &Greeting) -> Result<(), ControlError> {
         let Greeting { cluster, from, to, incarnation, cluster_id, id, levels, view_lease } =
@@ -297,10 +307,13 @@ impl Answers for Consensus {
         if *id == 0 {
             return Ok(());
         }
-        if ours != Some(*cluster_id) {
-            let text = "it is in a cluster with another id: the data directory is of before a \
-                        recovery or another founding, and a new one joins the cluster";
-            return refused(text.to_owned());
+        match ours {
+            Some(ours) if ours == *cluster_id => {}
+            Some(_) => return refused(other_cluster_id(&self.me, from)),
+            None => {
+                let text = "is in no cluster: its data directory is new, or was lost";
+                return refused(format!("{} {text}", self.me));
+            }
         }
         driver.call(|core, now| {
             let Some(directory) = core.protocol.directory() else { return Ok(()) };

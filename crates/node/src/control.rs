@@ -245,8 +245,15 @@ async fn keep(
                 }
                 logged = why;
             }
-            Ok(Err(error)) => refuse(&mut first, error.into()),
-            Err(_) => refuse(&mut first, ControlError::Silent),
+            // One that has ended refuses nobody.
+            Ok(Err(error)) => {
+                *lock(&refusal) = None;
+                refuse(&mut first, error.into());
+            }
+            Err(_) => {
+                *lock(&refusal) = None;
+                refuse(&mut first, ControlError::Silent);
+            }
         }
         tokio::select! {
             call = calls.recv() => match call {

@@ -350,6 +350,11 @@ impl Protocol {
 
     /// Why no lock is granted, if none is.
     pub fn stopped(&self) -> Option<String> {
+        self.why_stopped(None)
+    }
+
+    /// The same, with the time that is left now where that is known.
+    pub(crate) fn why_stopped(&self, now: Option<Moment>) -> Option<String> {
         let why = match &self.view_state {
             ViewState::In(view) if view.good_until > Moment::ZERO => return None,
             ViewState::In(_) => LAPSED,
@@ -364,7 +369,7 @@ impl Protocol {
         }
         let needed = self.next_members();
         let why = match &self.view_state {
-            ViewState::Apart { .. } if !self.held_back => self.joining(),
+            ViewState::Apart { .. } if !self.held_back => self.joining(now),
             _ => None,
         }
         .unwrap_or_else(|| why.to_owned());

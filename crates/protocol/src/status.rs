@@ -115,7 +115,7 @@ impl Protocol {
             cluster: self.cluster().to_owned(),
             me: self.me(),
             epoch: self.epoch(),
-            stopped: self.stopped(),
+            stopped: self.why_stopped(Some(now)),
             view: self.view_status(now),
             links: self.link_statuses(now),
             locks: 0,

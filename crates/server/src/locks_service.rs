@@ -112,7 +112,8 @@ impl Locks for LocksService {
         let name = Name::from(request.into_inner().name);
         let service = Arc::clone(&self.0);
         let changes = service.watch(&name);
-        if !service.is_alone() {
+        // What a node waits for after a crash ends without a change of this lock.
+        if !service.is_alone() || service.ignorance().is_some() {
             return Ok(Response::new(Box::pin(watch_all(service, name, changes))));
         }
         // The first item follows at once; several changes in a row may be sent as one.

@@ -56,8 +56,16 @@ impl Service {
         };
         let reply = match query {
             Query::List(request) => Reply::List(page(self.list_here(&request))),
-            Query::Verify(request) => Reply::Verify(self.verify_here(&request)),
-            Query::Break(request) => Reply::Break(self.break_here(&request)),
+            Query::Verify(request) => match self.verify_here(&request) {
+                reply if decides(&reply, request.fencing_token) => Reply::Verify(reply),
+                _ if self.ignorance().is_some() => return Vec::new(),
+                reply => Reply::Verify(reply),
+            },
+            Query::Break(request) => match self.break_here(&request) {
+                reply if reply.broken.is_some() => Reply::Break(reply),
+                _ if self.ignorance().is_some() => return Vec::new(),
+                reply => Reply::Break(reply),
+            },
             Query::Session(query) => Reply::Session(self.report_session(&query)),
             Query::Endpoints(_) => Reply::Endpoints(self.own_endpoints()),
             Query::Lease(call) => Reply::Lease(self.lease_call(&call)),
@@ -84,15 +92,21 @@ impl Service {
         replies.map(|(name, reply)| (name, read(reply))).collect()
     }
 
-    /// The locks of all other nodes, and the nodes that do not answer.
-    async fn query_lists(&self, request: v1::ListRequest) -> (Vec<v1::Lock>, Vec<String>) {
+    /// The number of the other nodes, their locks, and those that do not answer or cannot know.
+    async fn query_lists(&self, request: v1::ListRequest) -> (usize, Vec<v1::Lock>, Vec<String>) {
         let (mut locks, mut unanswered) = (Vec::new(), Vec::new());
-        for (name, mut reply) in self.query_all(Query::List(request.clone())).await {
+        let replies = self.query_all(Query::List(request.clone())).await;
+        let count = replies.len();
+        for (name, mut reply) in replies {
             loop {
                 let Some(Reply::List(page)) = reply else {
                     unanswered.push(name);
                     break;
                 };
+                // One that cannot know names itself; it has said what it has.
+                if page.unanswered.contains(&name) && !unanswered.contains(&name) {
+                    unanswered.push(name.clone());
+                }
                 let last = page.locks.last().map(|lock| lock.name.clone());
                 locks.extend(page.locks);
                 let Some(last) = last.filter(|_| page.more) else { break };
@@ -100,7 +114,32 @@ impl Service {
                 reply = self.query(&name, Query::List(next)).await;
             }
         }
-        (locks, unanswered)
+        (count, locks, unanswered)
+    }
+
+    /// Why this node cannot know which locks are held, if that is so: it is in no view, or clients
+    /// may hold what it granted before a crash. What it serves now is held in any case.
+    pub(super) fn ignorance(self: &Arc<Self>) -> Option<String> {
+        let quarantined = self.call(|core, now| core.quarantined(now));
+        if quarantined.is_some() || self.is_alone() || self.handle.is_settled() {
+            return quarantined;
+        }
+        let why = self.suspended();
+        Some(why.unwrap_or_else(|| "the next view is about to begin".to_owned()))
+    }
+
+    /// Why no reply of this node can be "no", if that is so, when all others have answered or not.
+    /// A witness is never in a view, and says what the members of the view say.
+    fn unknown(self: &Arc<Self>, others: usize, unanswered: &[String]) -> Option<String> {
+        let why = self.ignorance()?;
+        let asks = others > 0 && unanswered.is_empty() && self.is_witness();
+        (!asks).then_some(why)
+    }
+
+    fn is_witness(&self) -> bool {
+        let own = |member: &mutua_node::MemberStatus| member.name == self.name;
+        let status = self.node.status();
+        status.members.iter().any(|member| own(member) && member.role == "witness")
     }
 
     fn list_here(self: &Arc<Self>, request: &v1::ListRequest) -> v1::ListResponse {
@@ -117,7 +156,12 @@ impl Service {
         }
         let locks = states.into_iter().map(|state| self.describe(state)).collect();
         let suspended = quarantined.or_else(|| self.suspended()).unwrap_or_default();
-        v1::ListResponse { locks, suspended, ..Default::default() }
+        let unanswered: Vec<_> = self.ignorance().map(|_| self.name.clone()).into_iter().collect();
+        let mut response = v1::ListResponse { locks, suspended, unanswered, more: false };
+        for lock in &mut response.locks {
+            lock.unanswered.clone_from(&response.unanswered);
+        }
+        response
     }
 
     /// The locks of all nodes that answer.
@@ -126,7 +170,10 @@ impl Service {
         if self.is_alone() {
             return here;
         }
-        let (others, unanswered) = self.query_lists(request).await;
+        let (replies, others, mut unanswered) = self.query_lists(request).await;
+        if self.unknown(replies, &unanswered).is_some() {
+            unanswered.insert(0, self.name.clone());
+        }
         let mut locks = merge(here.locks.into_iter().chain(others));
         for lock in &mut locks {
             lock.waiting.sort_by_key(|waiter| self.index_of(&waiter.node));
@@ -169,21 +216,22 @@ impl Service {
     ) -> Result<v1::VerifyResponse, Status> {
         let here = self.verify_here(&request);
         let token = request.fencing_token;
-        let decides =
-            |reply: &v1::VerifyResponse| reply.current || reply.last_fencing_token > token;
-        if decides(&here) || self.is_alone() {
+        if decides(&here, token) {
             return Ok(here);
         }
-        let mut unanswered = Vec::new();
-        for (name, reply) in self.query_all(Query::Verify(request)).await {
-            match reply {
-                Some(Reply::Verify(reply)) if decides(&reply) => return Ok(reply),
-                Some(_) => {}
-                None => unanswered.push(name),
+        let (mut others, mut unanswered) = (0, Vec::new());
+        if !self.is_alone() {
+            for (name, reply) in self.query_all(Query::Verify(request)).await {
+                others += 1;
+                match reply {
+                    Some(Reply::Verify(reply)) if decides(&reply, token) => return Ok(reply),
+                    Some(_) => {}
+                    None => unanswered.push(name),
+                }
             }
         }
         let what = format!("whether fencing token {token} is current is unknown");
-        all_answered(&what, &unanswered).map(|()| here)
+        self.all_known(&what, others, &unanswered).map(|()| here)
     }
 
     fn break_here(self: &Arc<Self>, request: &v1::BreakRequest) -> v1::BreakResponse {
@@ -263,24 +311,44 @@ impl Service {
             let lock = self.show(&Name::from(&*request.name)).await;
             let Some(holder) = lock.holder else {
                 let what = "whether the lock is held is unknown, and nothing was broken";
-                return all_answered(what, &lock.unanswered).map(|()| v1::BreakResponse::default());
+                let nothing = v1::BreakResponse::default();
+                return match lock.unanswered.contains(&self.name) {
+                    true => Err(cannot_know(what, &self.ignorance().unwrap_or_default())),
+                    false => all_answered(what, &lock.unanswered).map(|()| nothing),
+                };
             };
             request.fencing_token = holder.fencing_token;
         }
         let here = self.break_here(&request);
-        if here.broken.is_some() || self.is_alone() {
+        if here.broken.is_some() {
             return Ok(here);
         }
-        let mut unanswered = Vec::new();
-        for (name, reply) in self.query_all(Query::Break(request)).await {
-            match reply {
-                Some(Reply::Break(reply)) if reply.broken.is_some() => return Ok(reply),
-                Some(_) => {}
-                None => unanswered.push(name),
+        let (mut others, mut unanswered) = (0, Vec::new());
+        if !self.is_alone() {
+            for (name, reply) in self.query_all(Query::Break(request)).await {
+                others += 1;
+                match reply {
+                    Some(Reply::Break(reply)) if reply.broken.is_some() => return Ok(reply),
+                    Some(_) => {}
+                    None => unanswered.push(name),
+                }
             }
         }
         // A node that has not answered may still do it.
-        all_answered("whether it was broken is unknown", &unanswered).map(|()| here)
+        self.all_known("whether it was broken is unknown", others, &unanswered).map(|()| here)
+    }
+
+    /// That "no" is the answer, now that the others have answered or not.
+    fn all_known(
+        self: &Arc<Self>,
+        what: &str,
+        others: usize,
+        unanswered: &[String],
+    ) -> Result<(), Status> {
+        match self.unknown(others, unanswered) {
+            Some(why) => Err(cannot_know(what, &why)),
+            None => all_answered(what, unanswered),
+        }
     }
 
     /// The state of a lock at the other nodes, as last reported; `None` while it is unknown. Starts
@@ -307,7 +375,7 @@ impl Service {
     }
 
     async fn query_state(&self, name: &Name) -> Option<PeerState> {
-        let (locks, unanswered) = self.query_lists(only(name)).await;
+        let (_, locks, unanswered) = self.query_lists(only(name)).await;
         let lock = merge(locks.into_iter()).pop().unwrap_or_default();
         let waiting = u32::try_from(lock.waiting.len()).unwrap_or(u32::MAX);
         let waiting = waiting.saturating_add(lock.left_out);
@@ -349,6 +417,15 @@ fn write(query: Query) -> Vec<u8> {
 
 fn read(reply: Result<Vec<u8>, CallError>) -> Option<Reply> {
     v1::PeerReply::decode(&*reply.ok()?).ok()?.reply
+}
+
+/// Whether a member's reply is the answer, whatever the others reply.
+fn decides(reply: &v1::VerifyResponse, token: u64) -> bool {
+    reply.current || reply.last_fencing_token > token
+}
+
+fn cannot_know(what: &str, why: &str) -> Status {
+    Status::unavailable(format!("{what}, since this node cannot know now: {why}"))
 }
 
 fn all_answered(what: &str, unanswered: &[String]) -> Result<(), Status> {

@@ -25,7 +25,7 @@ use anyhow::Result;
 use mutua_client::{Event, Hold, HoldRequest, Moment, Scope, hold, proto::v1};
 use tokio::io::AsyncReadExt;
 
-use crate::exit;
+use crate::{exit, out};
 use descriptor::Descriptor;
 use reach::ANSWER;
 use report::Report;
@@ -257,7 +257,11 @@ async fn keep(
     mut signals: Signals,
     mut report: Report,
 ) -> Result<ExitCode> {
-    println!("{}", grant.fence);
+    if let Err(error) = out::try_line(grant.fence) {
+        // Nobody would keep the lock until its lease expires.
+        leave(&mut hold).await;
+        out::end(&error);
+    }
     let code = match until_end(plan, &mut hold, grant.good_until, &mut signals).await {
         End::Lost(why) => {
             report.lost(&plan.name, &why);

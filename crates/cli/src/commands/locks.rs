@@ -29,8 +29,8 @@ macro_rules! help {
             $notes,
             "\n\nExit codes: ",
             $codes,
-            "; 64 bad usage; 69 no node, not supported by the server (etcd), or unknown because a \
-             member did not answer; 77 permission denied; 78 bad configuration, or another node \
+            "; 64 bad usage; 69 no node, not supported by the server (etcd), or unknown: a \
+             member did not answer, or the node cannot know; 77 permission denied; 78 bad configuration, or another node \
              than the required one.\n\n\
              Node: --endpoint or --config; else MUTUA_SOCKET; else the node of the configuration \
              MUTUA_CONFIG or /etc/mutua/mutua.toml; else this user's node on this host, which is \
@@ -43,7 +43,8 @@ macro_rules! help {
 /// The end of the help of `ls`, `show` and `watch`.
 pub(crate) const LIST_HELP: &str = help!(
     "The node queries the other members too. Members that do not answer are named, and their \
-     clients are not shown. `ls` then exits with 69, and `show` if the holder is not known.",
+     clients are not shown. `ls` then exits with 69, and `show` if the holder is not known. So do \
+     both at a node that cannot know: it is in no view, or waits for leases of before a crash.",
     "0 success"
 );
 
@@ -128,10 +129,10 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A client of the selected node, and the scope of that node's locks.
-async fn client(query: &QueryArguments) -> Result<(LocksClient<Channel>, Scope)> {
+/// A client of the selected node, the scope of that node's locks, and the node's name.
+async fn client(query: &QueryArguments) -> Result<(LocksClient<Channel>, Scope, String)> {
     let target = query.node.find()?;
-    let (channel, About { kind, version, scope, .. }) = target.query(PATIENCE).await?;
+    let (channel, About { kind, version, scope, node }) = target.query(PATIENCE).await?;
     if kind == Kind::Etcd {
         return Err(exit::unavailable(CallError::NotANode(target.endpoint()).to_string()));
     }
@@ -139,7 +140,7 @@ async fn client(query: &QueryArguments) -> Result<(LocksClient<Channel>, Scope)>
         eprintln!("mutua: {text}");
     }
     // A list of locks has no maximal size.
-    Ok((LocksClient::new(channel).max_decoding_message_size(usize::MAX), scope))
+    Ok((LocksClient::new(channel).max_decoding_message_size(usize::MAX), scope, node))
 }
 
 /// The notice if the node has another version than this program.
@@ -165,7 +166,7 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode> {
     let prefix = arguments.prefix.clone().unwrap_or_default().into_bytes();
     block_on(async {
         let request = v1::ListRequest { prefix, ..Default::default() };
-        let (mut client, scope) = client(&arguments.query).await?;
+        let (mut client, scope, node) = client(&arguments.query).await?;
         let response = client.list(request).await.map_err(failed)?;
         let v1::ListResponse { locks, suspended: stopped, unanswered, .. } = response.into_inner();
         if arguments.query.json {
@@ -173,8 +174,11 @@ pub(crate) fn list(arguments: &ListArguments) -> Result<ExitCode> {
         } else {
             print_table(&locks, arguments.prefix.as_deref(), &scope, &unanswered);
         }
-        report_suspension(&stopped);
-        if let Some(text) = missing(&unanswered) {
+        match unanswered.contains(&node) {
+            true => eprintln!("mutua: {}", unknown(&stopped)),
+            false => report_suspension(&stopped),
+        }
+        if let Some(text) = missing(&unanswered, &node) {
             eprintln!("mutua: {text}");
         }
         Ok(known(unanswered.is_empty()))
@@ -186,15 +190,19 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
     block_on(async {
         let prefix = arguments.name.clone().into_bytes();
         let request = v1::ListRequest { prefix, exact: true, after: None };
-        let (mut client, scope) = client(&arguments.query).await?;
+        let (mut client, scope, node) = client(&arguments.query).await?;
         let response = client.list(request).await.map_err(failed)?;
         let v1::ListResponse { locks, suspended: stopped, .. } = response.into_inner();
         let is_known = |lock: &v1::Lock| lock.holder.is_some() || lock.unanswered.is_empty();
         let all_known = locks.iter().all(is_known);
+        let cannot_know = !all_known && locks.iter().any(|lock| lock.unanswered.contains(&node));
         for lock in locks {
-            print(&lock, &scope, arguments.query.json);
+            print(&lock, &scope, &node, arguments.query.json);
         }
-        report_suspension(&stopped);
+        match cannot_know {
+            true => eprintln!("mutua: {}: {}", arguments.name, unknown(&stopped)),
+            false => report_suspension(&stopped),
+        }
         Ok(known(all_known))
     })
 }
@@ -208,7 +216,7 @@ pub(crate) fn watch(arguments: &ShowArguments) -> Result<ExitCode> {
     check_name(&arguments.name)?;
     block_on(async {
         // The node must meet what the options require of it.
-        let (_, scope) = client(&arguments.query).await?;
+        let (_, scope, node) = client(&arguments.query).await?;
         let target = arguments.query.node.find()?;
         let mut options = Options::new([target.endpoint()]).owner(super::lock::owner());
         if let Some(cluster) = scope.cluster() {
@@ -225,7 +233,7 @@ pub(crate) fn watch(arguments: &ShowArguments) -> Result<ExitCode> {
             })?;
             let clients = clients(&lock);
             if last.as_ref() != Some(&clients) {
-                print(&lock, &scope, arguments.query.json);
+                print(&lock, &scope, &node, arguments.query.json);
                 last = Some(clients);
             }
         }
@@ -242,16 +250,22 @@ fn clients(lock: &v1::Lock) -> impl PartialEq + use<> {
     (holder, waiting, lock.left_out, lock.unanswered.clone())
 }
 
+/// Why the node that was asked does not say what is held. It is in its own list of members whose
+/// clients may hold locks.
+fn unknown(why: &str) -> String {
+    format!("unknown: this node cannot know now: {why}")
+}
+
 fn report_suspension(why: &str) {
     if !why.is_empty() {
         eprintln!("mutua: grants are suspended: {why}");
     }
 }
 
-fn print(lock: &v1::Lock, scope: &Scope, json: bool) {
+fn print(lock: &v1::Lock, scope: &Scope, node: &str, json: bool) {
     match json {
         true => println!("{}", as_json(lock, scope)),
-        false => println!("{}\n  scope: {}", text(lock), plain(&scope.to_string())),
+        false => println!("{}\n  scope: {}", text(lock, node), plain(&scope.to_string())),
     }
 }
 
@@ -260,7 +274,7 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<ExitCode> {
     block_on(async {
         let name = arguments.name.clone().into_bytes();
         let request = v1::VerifyRequest { name, fencing_token: arguments.fencing_token };
-        let (mut client, _) = client(&arguments.query).await?;
+        let (mut client, ..) = client(&arguments.query).await?;
         let response = client.verify(request).await.map_err(failed)?;
         let v1::VerifyResponse { current, last_fencing_token: last } = response.into_inner();
         let token = arguments.fencing_token;
@@ -288,19 +302,19 @@ pub(crate) fn break_grant(arguments: &BreakArguments) -> Result<ExitCode> {
         return Err(usage("--reason is empty: give the reason"));
     }
     block_on(async {
-        let (mut client, _) = client(&arguments.query).await?;
+        let (mut client, _, node) = client(&arguments.query).await?;
         let name = arguments.name.clone().into_bytes();
         let request = v1::ListRequest { prefix: name.clone(), exact: true, after: None };
-        let seen = client.list(request).await.map_err(failed)?.into_inner().locks;
-        let seen = seen.into_iter().next().unwrap_or_default();
+        let list = client.list(request).await.map_err(failed)?.into_inner();
+        let seen = list.locks.into_iter().next().unwrap_or_default();
         let Some(holder) = seen.holder else {
             let nothing = v1::BreakResponse::default();
-            return Ok(report_broken(
-                arguments,
-                arguments.fencing_token,
-                &nothing,
-                &seen.unanswered,
-            ));
+            let token = arguments.fencing_token;
+            let code = report_broken(arguments, token, &nothing, &seen.unanswered);
+            if seen.unanswered.contains(&node) {
+                eprintln!("mutua: {}: {}", arguments.name, unknown(&list.suspended));
+            }
+            return Ok(code);
         };
         if !arguments.yes && !confirm(&arguments.name, &holder)? {
             return Ok(ExitCode::from(1));
@@ -344,7 +358,10 @@ fn report_broken(
     }
     if !unanswered.is_empty() {
         let names = unanswered.join(", ");
-        eprintln!("mutua: {name}: {names} did not answer, and no other node has the holder");
+        eprintln!(
+            "mutua: {name}: nothing was broken: {names} did not answer or cannot know now, and no \
+             other node has the holder"
+        );
         return ExitCode::from(exit::UNAVAILABLE);
     }
     match token {

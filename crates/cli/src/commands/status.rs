@@ -249,9 +249,14 @@ fn view_text(status: &NodeStatus) -> String {
 }
 
 fn member_text(status: &NodeStatus, member: &MemberStatus) -> String {
-    let state = if member.up { "connected" } else { "not connected" };
     let seconds = member.for_ms as f64 / 1000.0;
-    let mut text = format!("{:<12} {state} for {seconds:.1} s", member.name);
+    let state = match (member.up, member.for_ms) {
+        // A member that was not dialled yet.
+        (false, 0) => "not connected".to_owned(),
+        (false, _) => format!("not connected for {seconds:.1} s"),
+        (true, _) => format!("connected for {seconds:.1} s"),
+    };
+    let mut text = format!("{:<12} {state}", member.name);
     match member.backlog {
         0 => {}
         1 => text += ", 1 message not acknowledged",

@@ -259,3 +259,15 @@ fn what_follows_the_name_is_the_command_with_its_own_options() {
         assert!(text.contains(why), "{arguments:?}: {text}");
     }
 }
+
+#[test]
+fn a_lock_is_released_where_its_fencing_token_cannot_be_written() {
+    let scene = Scene::new();
+    let form = "( $M lock -n --ttl 60s --fd 9 x >/dev/full ) 9>$F";
+    let (code, error) = ended(&mut script(&scene, form));
+    assert!(code == Some(73) && error.contains("standard output"), "{code:?}: {error}");
+    assert_eq!(self::code(&scene, &["-n", "x", "true"]), Some(0));
+    let hold = "sleep 2 | $M lock --hold --ttl 60s x >/dev/full";
+    assert_eq!(ended(&mut script(&scene, hold)).0, Some(73));
+    assert_eq!(self::code(&scene, &["-n", "x", "true"]), Some(0));
+}

@@ -24,5 +24,6 @@ mod rules;
 mod scene;
 mod terminal;
 mod trial;
+mod unknown;
 mod versions;
 mod wait;

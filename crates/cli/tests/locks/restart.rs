@@ -159,4 +159,6 @@ fn a_lost_record_of_holds_means_a_wait_for_all_names() {
     let (code, text) = node.status();
     assert_eq!(code, Some(69));
     assert!(text.contains("grants are suspended: the node did not stop cleanly"), "{text}");
+    let endpoint = format!("unix:{}", node.scene.socket().display());
+    crate::unknown::knows_nothing(&node.scene, &endpoint, "the node did not stop cleanly");
 }

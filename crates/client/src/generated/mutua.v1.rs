@@ -352,7 +352,8 @@ pub struct Lock {
     /// The greatest fencing token that is known to have been granted.
     #[prost(uint64, tag = "5")]
     pub last_fencing_token: u64,
-    /// The members that did not reply: their clients are missing above.
+    /// The members that did not reply, and those that cannot know now, as a member in no view: their
+    /// clients are missing above. The member that was asked may be among them.
     #[prost(string, repeated, tag = "6")]
     pub unanswered: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// The number of waiters that did not fit into the reply.
@@ -427,7 +428,7 @@ pub struct ListResponse {
     /// Why grants are suspended; empty if they are not.
     #[prost(string, tag = "2")]
     pub suspended: ::prost::alloc::string::String,
-    /// The members that did not reply.
+    /// The members that did not reply, and those that cannot know now.
     #[prost(string, repeated, tag = "3")]
     pub unanswered: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// There are more locks after the last of these.

@@ -1,6 +1,6 @@
 //! What a node shows and logs of the views that consensus decides.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::Protocol;
 use crate::{
@@ -42,7 +42,7 @@ impl Protocol {
     }
 
     /// Why this node is in no view yet, for the status.
-    pub(super) fn joining(&self) -> Option<String> {
+    pub(super) fn joining(&self, now: Option<Moment>) -> Option<String> {
         let layer = &self.layered.as_ref()?.layer;
         let Some(view) = layer.view() else {
             let last = layer.state().last_number();
@@ -57,10 +57,13 @@ impl Protocol {
         let number = view.number.0;
         match layer.stage() {
             Stage::Joining => Some(format!("view {number} is being joined")),
-            Stage::Reported | Stage::Waiting { .. } => Some(format!(
-                "view {number} begins when all its members have reported and all earlier view \
-                 leases have ended"
-            )),
+            Stage::Reported | Stage::Waiting { .. } => Some(match layer.waits_for_clients() {
+                true => waiting_for_clients(number, now.and_then(|now| layer.begins_in(now))),
+                false => format!(
+                    "view {number} begins when all its members have reported and all earlier view \
+                     leases have ended"
+                ),
+            }),
             Stage::Out | Stage::Begun | Stage::Leaving => None,
         }
     }
@@ -89,4 +92,15 @@ impl Protocol {
         let text = format!("view {number} is decided{without}: {}", names(&members));
         self.log(level, text);
     }
+}
+
+/// The reason for the wait of a view whose members have no records of clients' holds. The time is
+/// rounded up: it is a bound.
+fn waiting_for_clients(number: u64, left: Option<Duration>) -> String {
+    let left =
+        left.map(|left| format!(" up to {:.1} s", (left.as_secs_f64() * 10.0).ceil() / 10.0));
+    let left = left.unwrap_or_default();
+    format!(
+        "view {number} is waiting{left} for leases that clients got before all members restarted"
+    )
 }

@@ -257,6 +257,11 @@ impl Quarantine {
         self.known = None;
     }
 
+    /// Whether there is such a wait.
+    pub fn is_known(&self) -> bool {
+        self.known.is_some()
+    }
+
     /// What to report to the next view: the rest of the wait.
     pub fn left(&self, now: Moment) -> Option<(ViewNumber, Duration)> {
         self.known.map(|(view, until)| (view, until.since(now)))

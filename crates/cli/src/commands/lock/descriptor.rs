@@ -33,6 +33,7 @@ use tokio::sync::oneshot::{self, Receiver};
 use super::{Grant, Plan, Report, leave, report::duplicate};
 use crate::{
     exit::{self, usage},
+    out,
     supervisor::OnLost,
 };
 use holders::Holders;
@@ -175,8 +176,11 @@ pub(super) async fn keep(
         leave(&mut hold).await;
         return Ok(ExitCode::from(exit::LOST));
     }
-    println!("{}", grant.fence);
-    let _ = std::io::stdout().flush();
+    if let Err(error) = out::try_line(grant.fence) {
+        // Nobody would keep the lock until its lease expires.
+        leave(&mut hold).await;
+        out::end(&error);
+    }
     // While the status descriptor is open, its reader, which may be the caller, waits for more.
     report.close_status();
     let Ok(own) = descriptor.answer() else {

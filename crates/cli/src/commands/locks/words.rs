@@ -49,8 +49,8 @@ pub(super) fn print_table(
     println!("{table}");
 }
 
-/// One lock with its holder and all waiters.
-pub(super) fn text(lock: &v1::Lock) -> String {
+/// One lock with its holder and all waiters, as the node of this name reports it.
+pub(super) fn text(lock: &v1::Lock, node: &str) -> String {
     let name = plain(&name(lock));
     let mut lines = vec![match &lock.holder {
         Some(holder) => format!(
@@ -81,15 +81,18 @@ pub(super) fn text(lock: &v1::Lock) -> String {
         lines.push(format!("  and {} more", lock.left_out));
     }
     lines.push(match (&*lock.algorithm, groups.len()) {
-        ("", _) => return finish(lines, lock),
+        ("", _) => return finish(lines, lock, node),
         (algorithm, 0 | 1) => format!("  algorithm: {algorithm}"),
         (algorithm, _) => format!("  algorithm between nodes: {algorithm}"),
     });
-    finish(lines, lock)
+    finish(lines, lock, node)
 }
 
-fn finish(mut lines: Vec<String>, lock: &v1::Lock) -> String {
-    lines.extend(missing(&lock.unanswered).map(|text| format!("  {text}")));
+fn finish(mut lines: Vec<String>, lock: &v1::Lock, node: &str) -> String {
+    if lock.holder.is_none() && lock.unanswered.iter().any(|one| one == node) {
+        lines.push("  this node cannot know now: `mutua status` says why".to_owned());
+    }
+    lines.extend(missing(&lock.unanswered, node).map(|text| format!("  {text}")));
     lines.join("\n")
 }
 
@@ -107,9 +110,10 @@ fn custody(holder: &v1::Entry) -> String {
     )
 }
 
-/// The notice about members that did not answer.
-pub(super) fn missing(unanswered: &[String]) -> Option<String> {
-    match unanswered {
+/// The notice about members other than this node that did not answer.
+pub(super) fn missing(unanswered: &[String], node: &str) -> Option<String> {
+    let others: Vec<_> = unanswered.iter().map(|one| &**one).filter(|one| *one != node).collect();
+    match &*others {
         [] => None,
         [one] => Some(format!("{one} did not answer; its clients are not shown")),
         names => Some(format!("{} did not answer; their clients are not shown", names.join(", "))),
@@ -224,7 +228,7 @@ mod tests {
         assert_eq!(plain("a\nb\t\u{1b}[2J\u{202e}"), "a\\nb\\t\\u{1b}[2J\\u{202e}");
         let mut lock = v1::Lock { name: "köln\n\"".into(), ..Default::default() };
         assert_eq!(as_json(&lock, &Scope::Local)["name"], "köln\n\"");
-        assert_eq!(text(&lock), "köln\\n\": not held");
+        assert_eq!(text(&lock, "a"), "köln\\n\": not held");
         lock.name = b"\xff".to_vec();
         assert_eq!(as_json(&lock, &Scope::Local)["name"], "\\xff");
     }
@@ -255,12 +259,12 @@ mod tests {
                         2. cid for 2 s\n  \
                         waiting at node c, in order of arrival:\n  1. dan for 2 s\n  \
                         algorithm between nodes: maekawa";
-        assert_eq!(text(&lock), expected);
+        assert_eq!(text(&lock, "a"), expected);
         lock.holder = None;
         lock.waiting = vec![entry("bob", "", 0)];
         let expected = "x: not held\n  waiting, in order of arrival:\n  \
                         1. bob for 2 s\n  algorithm: maekawa";
-        assert_eq!(text(&lock), expected);
+        assert_eq!(text(&lock, "a"), expected);
     }
 
     #[test]
@@ -269,7 +273,11 @@ mod tests {
         let lock = v1::Lock { name: b"x".to_vec(), unanswered, ..Default::default() };
         let expected = "x: holder unknown\n  \
                         b, c did not answer; their clients are not shown";
-        assert_eq!(text(&lock), expected);
+        assert_eq!(text(&lock, "a"), expected);
+        let expected = "x: holder unknown\n  \
+                        this node cannot know now: `mutua status` says why\n  \
+                        c did not answer; its clients are not shown";
+        assert_eq!(text(&lock, "b"), expected);
     }
 
     #[test]

@@ -180,6 +180,8 @@ impl View {
             let state = match (member.name == status.node, member.up) {
                 (true, _) => "this node".to_owned(),
                 (false, true) => format!("connected for {}", ago(member.for_ms)),
+                // It was not dialled yet.
+                (false, false) if member.for_ms == 0 => "not connected".to_owned(),
                 (false, false) => format!("not connected for {}", ago(member.for_ms)),
             };
             let role = if member.votes { "votes" } else { "" };

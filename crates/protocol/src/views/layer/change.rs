@@ -178,6 +178,11 @@ impl ViewLayer {
         waits.filter(|left| reported && !left.is_zero())
     }
 
+    /// Whether the view that this node joins waits for clients whose records are lost.
+    pub fn waits_for_clients(&self) -> bool {
+        self.stage == Stage::Reported && self.quarantine.is_known()
+    }
+
     pub(super) fn coordinator_wakes(&self) -> Moment {
         let Some(coordinator) = self.coordinator.as_ref().filter(|one| one.plan().is_none()) else {
             return Moment::NEVER;
