@@ -13,12 +13,14 @@ import grpc
 from . import _endpoint
 from ._errors import ConfigError, Error, UnreachableError
 from ._proto import locks_pb2 as pb
-from ._session import NEVER, Session
+from ._session import Session
 
 #: The pause between attempts to connect, in seconds.
 _RECONNECT_AFTER = 0.05
 #: Timers are checked at least this often: clocks may stand still while the machine sleeps.
 _LONGEST_SLEEP = 1.0
+#: The thread that keeps time leaves the mutex to others for this long each time, even if a deadline has passed.
+_SHORTEST_SLEEP = 0.001
 
 
 def now() -> float:
@@ -94,10 +96,8 @@ class Driver:
     def _keep_time(self) -> None:
         with self.mutex:
             while not self._ended:
-                wake_at = self.session.wake_at()
-                wait = _LONGEST_SLEEP if wake_at == NEVER else wake_at - now()
-                if wait > 0:
-                    self._changed.wait(min(wait, _LONGEST_SLEEP))
+                wait = self.session.wake_at() - now()
+                self._changed.wait(min(max(wait, _SHORTEST_SLEEP), _LONGEST_SLEEP))
                 if self.session.tick(now()) and self._stream is not None:
                     # The node does not answer: its stream ends, and another member is tried.
                     self._stream.cancel()

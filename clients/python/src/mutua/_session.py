@@ -42,6 +42,10 @@ class Phase(enum.Enum):
     LOST = enum.auto()  # no longer held; its guard still exists
 
 
+#: The phases in which a caller waits.
+WAITS = (Phase.QUEUED, Phase.SENT, Phase.GRANTED)
+
+
 @dataclass
 class Request:
     """One request for a lock. The caller's functions are called under the client's mutex."""
@@ -102,6 +106,8 @@ class Session:
         self.lease = self.ttl
         self.valid_until = self.replied_at = self.renew_at = self.now
         self.replied_here = False
+        # Whether the stream is to be given up: it is said once.
+        self.leaving = False
 
     # The lease.
 
@@ -118,17 +124,18 @@ class Session:
         return self.closing and (not self.unconfirmed or self.valid_until <= now)
 
     def wake_at(self) -> float:
-        """When to call `tick` at the latest."""
+        """When to call `tick` at the latest: later than its last call, as that has cleared what was due."""
         times = (one.limit or one.give_up_at for one in self.requests.values())
         at = min(times, default=NEVER)
         if any(one.phase is Phase.HELD for one in self.requests.values()):
             at = min(at, self.good_until())
         if self.attached:
             return min(at, self.renew_at, self._leave_at())
-        return min(at, self.replied_at + self.patience) if self.requests else at
+        waits = any(one.phase in WAITS for one in self.requests.values())
+        return min(at, self.replied_at + self.patience) if waits else at
 
     def tick(self, now: float) -> bool:
-        """Time has passed. Returns whether the stream is to be given up."""
+        """Time has passed. Returns whether the stream is to be given up from now on."""
         self._check_lease(now)
         if self.attached and now >= self.renew_at:
             self._renew(now)
@@ -139,10 +146,14 @@ class Session:
                 self._give_up(now, request)
         if not self.attached and now - self.replied_at >= self.patience:
             self._fail_waiting(now, self._unreachable)
-        return self.attached and self._leave_at() <= now
+        leave = self.attached and self._leave_at() <= now
+        self.leaving = self.leaving or leave
+        return leave
 
     def _leave_at(self) -> float:
-        return self.sent[0][1] + SILENCE if self.sent and self.has_peers else NEVER
+        if self.leaving or not self.sent or not self.has_peers:
+            return NEVER
+        return self.sent[0][1] + SILENCE
 
     def _renew(self, now: float) -> None:
         self.renewals += 1
@@ -177,7 +188,7 @@ class Session:
         if self.valid_until <= now:
             self._lose_all("the lease expired: no node answered in time")
             self._request_unreported_again()
-        self.attached, self.replied_here = True, False
+        self.attached, self.replied_here, self.leaving = True, False, False
         self.sent, self.renew_at = [(0, now)], now + self.lease / 3
         kept = (Phase.GRANTED, Phase.HELD)
         held = [one for one in self.requests.values() if one.phase in kept]
@@ -366,9 +377,8 @@ class Session:
             self.release(now, request)
 
     def _fail_waiting(self, now: float, error: Callable[[], Error]) -> None:
-        waits = (Phase.QUEUED, Phase.SENT, Phase.GRANTED)
         # The last ones first, so that no request is sent because the one before it is gone.
-        for request in reversed([one for one in self.requests.values() if one.phase in waits]):
+        for request in reversed([one for one in self.requests.values() if one.phase in WAITS]):
             request.failed(error())
             self.release(now, request)
 
