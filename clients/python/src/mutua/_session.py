@@ -123,6 +123,11 @@ class Session:
         """Whether the client has closed the session, and no node needs to be informed of it."""
         return self.closing and (not self.unconfirmed or self.valid_until <= now)
 
+    def is_at_node(self) -> bool:
+        """Whether a node would keep something for this session if it did not receive the close."""
+        waits = any(one.sent and one.phase is not Phase.LOST for one in self.requests.values())
+        return bool(self.unconfirmed) or waits
+
     def wake_at(self) -> float:
         """When to call `tick` at the latest: later than its last call, as that has cleared what was due."""
         times = (one.limit or one.give_up_at for one in self.requests.values())
@@ -226,9 +231,14 @@ class Session:
         why = "the node does not answer" if self.attached else self.why
         return UnreachableError(f"no node can be reached: {why}")
 
-    def close(self) -> None:
+    def close(self, now: float) -> None:
         """The client closes the session: its locks are released, so no guard counts as held from now on."""
+        if self.closing:
+            return
         self.closing = True
+        if self.attached:
+            # Unless this is answered, the node is left for another one. The answer says nothing of what is sent later.
+            self._renew(now)
         # If the node is lost, another member serves these holds until the close has arrived there.
         for request in self.requests.values():
             if request.phase is Phase.HELD:
