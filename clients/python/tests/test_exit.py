@@ -13,7 +13,10 @@ from nodes import Cluster, free_port, wait_for
 
 #: Longer than any test: nothing is free because a lease expires.
 TTL = 300
-HEAD = f"import asyncio, atexit, multiprocessing, os, sys, threading, time, mutua; client = mutua.Client(sys.argv[1], ttl={TTL})\n"
+HEAD = (
+    "import asyncio, atexit, multiprocessing, os, sys, threading, time, mutua\n"
+    f"client = mutua.Client(sys.argv[1], ttl={TTL})\n"
+)
 #: How programs end, by what they do. The name of the lock is `sys.argv[2]`.
 ENDS = {
     "end": "with client.lock(sys.argv[2]): pass",
