@@ -98,7 +98,18 @@ class Cluster:
 
     def _grants(self, index: int) -> bool:
         listed = self.mutua("ls", index)
-        return listed.returncode == 0 and "suspended" not in listed.stderr
+        return listed.returncode == 0 and "suspended" not in listed.stderr and self._listens()
+
+    def _listens(self) -> bool:
+        """Whether the address of `--listen`, if there is one, is served, which may begin after the socket is."""
+        if "--listen" not in self._options:
+            return True
+        host, _, port = self._options[self._options.index("--listen") + 1].rpartition(":")
+        try:
+            socket.create_connection((host, int(port))).close()
+        except OSError:
+            return False
+        return True
 
     def mutua(self, command: str, index: int, *rest: str) -> subprocess.CompletedProcess[str]:
         words = [MUTUA, command, "--endpoint", self.endpoint(index), *rest]

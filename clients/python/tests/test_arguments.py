@@ -46,6 +46,26 @@ class Arguments(AtOneNode):
             assert leader is not None
             self.assertEqual(leader.value, b"good")
 
+    def test_a_name_and_a_value_have_limits(self) -> None:
+        for name in ("x" * 4097, b"x" * 5_000_000):
+            for make in (mutua.lock, self.one.lock, self.one.election):
+                with self.assertRaisesRegex(ValueError, "invalid name .*at most 4096"):
+                    make(name)
+        election, longest = self.one.election("n" * 4096), 3 << 20
+        for value in ("é" * (longest // 2 + 1), b"v" * 5_000_000):
+            with self.assertRaisesRegex(ValueError, f"invalid value .*at most {longest}"):
+                election.campaign(value, timeout=30)
+            with self.assertRaisesRegex(ValueError, f"invalid value .*at most {longest}"):
+                asyncio.run(election.campaign_async(value, timeout=30))
+        # The longest ones are served.
+        with election.campaign(b"v" * longest, timeout=60) as leads:
+            with self.assertRaisesRegex(ValueError, f"invalid value .*at most {longest}"):
+                leads.proclaim(b"v" * (longest + 1))
+            leads.proclaim(b"w" * longest)
+            leader = election.leader()
+            assert leader is not None
+            self.assertEqual(leader.value, b"w" * longest)
+
     def test_the_settings_of_a_client_have_their_types(self) -> None:
         settings: tuple[dict[str, Any], ...] = (
             {"owner": 5}, {"owner": "a\ud800"}, {"cluster": 5}, {"ttl": 0.5}, {"ttl": True},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.server
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from collections import defaultdict
 from collections.abc import Callable
@@ -275,13 +277,72 @@ class Messages(Finding):
         says = self.refused(cluster.address(0))
         self.assertIn("a member's address is not for clients: use its socket or the address of `--listen`", says)
 
+    def test_another_service_is_no_node(self) -> None:
+        with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+            self.enterContext(mock.patch.object(server, "handle_error"))
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            self.addCleanup(server.shutdown)
+            port = server.server_address[1]
+            says = self.refused(f"127.0.0.1:{port}")
+            self.assertIn("is not a node of Mutua", says)
+            self.assertNotIn("member", says)
+
+    def test_a_node_that_does_not_run_is_named_once(self) -> None:
+        with tempfile.TemporaryDirectory() as directory, found(MUTUA_SOCKET=f"{directory}/a.sock"):
+            with self.assertRaises(mutua.UnreachableError) as refused:
+                mutua.lock("x").acquire()
+        says = str(refused.exception)
+        self.assertEqual(says.count(directory), 1)
+        self.assertRegex(says, "no node runs at unix:.*: start one with `mutua node`")
+
+    def certificates(self, directory: str, host: str = "127.0.0.1") -> None:
+        """A CA, and the certificates of a node and of the clients `me` and `you`."""
+        for words in (["init"], ["node", "a", "--host", host], ["client", "me"], ["client", "you"]):
+            command = [MUTUA, "cert", "--directory", directory, *words]
+            subprocess.run(command, check=True, capture_output=True)
+
+    def test_what_is_wrong_with_a_certificate_is_named(self) -> None:
+        port = free_port()
+        with tempfile.TemporaryDirectory() as good, tempfile.TemporaryDirectory() as bad:
+            self.certificates(good)
+            self.certificates(bad)
+            tls = f'[tls]\nca = "{good}/ca.crt"\ncert = "{good}/a.crt"\nkey = "{good}/a.key"\n'
+            cluster = Cluster(1, "--listen", f"127.0.0.1:{port}", tail=tls)
+            self.addCleanup(cluster.close)
+            me = {"MUTUA_CA": f"{good}/ca.crt", "MUTUA_CERT": f"{good}/me.crt", "MUTUA_KEY": f"{good}/me.key"}
+            cases: tuple[tuple[dict[str, str], type[mutua.Error], str], ...] = (
+                ({"MUTUA_CA": f"{bad}/ca.crt"}, mutua.UnreachableError, "not of the CA that MUTUA_CA names"),
+                (
+                    {"MUTUA_CERT": f"{bad}/me.crt", "MUTUA_KEY": f"{bad}/me.key"},
+                    mutua.UnreachableError,
+                    "refuses the certificate that MUTUA_CERT names",
+                ),
+                ({"MUTUA_KEY": f"{good}/you.key"}, mutua.ConfigError, "you.key .*is not that of the certificate"),
+                ({"MUTUA_CA": f"{good}/me.key"}, mutua.ConfigError, "MUTUA_CA: .* no certificate"),
+                ({"MUTUA_KEY": f"{good}/me.crt"}, mutua.ConfigError, "MUTUA_KEY: .* no private key"),
+            )
+            for changed, error, says in cases:
+                with self.subTest(says), mock.patch.dict(os.environ, me | changed):
+                    with self.assertRaisesRegex(error, says):
+                        mutua.Client(f"https://127.0.0.1:{port}").lock("x").acquire()
+            # gRPC does not log either.
+            text = "import mutua, sys; mutua.Client(sys.argv[1]).lock('x').acquire()"
+            words = [sys.executable, "-c", text, f"https://127.0.0.1:{port}"]
+            environment = {key: value for key, value in os.environ.items() if key != "GRPC_VERBOSITY"}
+            for changed, _, says in cases[:2]:
+                variables = environment | me | changed
+                ended = subprocess.run(words, env=variables, capture_output=True, text=True)
+                self.assertIn(says, ended.stderr)
+                self.assertNotRegex(ended.stderr, "(?m)^[EIW][0-9]{4} ")
+            # Nothing is served with TLS at the socket of another service, nor by a node without certificates.
+            with mock.patch.dict(os.environ, me):
+                plain = Cluster(1, "--listen", f"127.0.0.1:{(other := free_port())}")
+                self.addCleanup(plain.close)
+                self.assertIn("does not serve TLS", self.refused(f"https://127.0.0.1:{other}"))
+
     def test_a_node_that_serves_tls_needs_https(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
-            cert = [MUTUA, "cert", "--directory", directory]
-            subprocess.run([*cert, "init"], check=True, capture_output=True)
-            words = [*cert, "node", "a", "--host", "127.0.0.1"]
-            subprocess.run(words, check=True, capture_output=True)
-            subprocess.run([*cert, "client", "me"], check=True, capture_output=True)
+            self.certificates(directory)
             port = free_port()
             tls = "".join(
                 f'{key} = "{directory}/{file}"\n'
@@ -289,7 +350,7 @@ class Messages(Finding):
             )
             cluster = Cluster(1, "--listen", f"127.0.0.1:{port}", tail=f"[tls]\n{tls}")
             self.addCleanup(cluster.close)
-            self.assertIn("https://", self.refused(f"127.0.0.1:{port}"))
+            self.assertIn("serves TLS: use https://", self.refused(f"127.0.0.1:{port}"))
             names = {"MUTUA_CA": "ca.crt", "MUTUA_CERT": "me.crt", "MUTUA_KEY": "me.key"}
             files = {name: f"{directory}/{file}" for name, file in names.items()}
             with mock.patch.dict(os.environ, files):

@@ -9,13 +9,24 @@ from ._errors import ConfigError
 
 #: The longest time, in seconds: a century. What is longer need not fit into a message or a timer.
 LONGEST = 3.2e9
+#: The longest name, in bytes, as nodes allow.
+LONGEST_NAME = 4096
+#: The longest value, in bytes. A request has 4 MiB at most: a longer one ends the connection, and that again when it is
+#: repeated. So has an answer to an observer, which also has the name, and the command line of the candidate.
+LONGEST_VALUE = 3 << 20
 
 
 def encoded(value: object, what: str) -> bytes:
     """A name or a value: bytes, or text as UTF-8."""
+    limit = LONGEST_NAME if what == "name" else LONGEST_VALUE
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value)
-    return text(value, what, "text or bytes").encode()
+        taken = bytes(value)
+    else:
+        taken = text(value, what, "text or bytes").encode()
+    if len(taken) > limit:
+        shown = reprlib.repr(value)
+        raise ConfigError(f"invalid {what} {shown}: it has {len(taken)} bytes, at most {limit} are allowed")
+    return taken
 
 
 def text(value: object, what: str, use: str = "text") -> str:

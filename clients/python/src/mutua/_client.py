@@ -125,11 +125,20 @@ class Client:
         return Election(self, name)
 
     def close(self) -> None:
-        """Closes the session: its locks are released."""
+        """Closes the session: its locks are released when this returns, if a node answers within 3 s. The end of the
+        program closes all clients.
+        """
         with self._mutex:
             self._closed = True
-            if self._driver is not None:
-                self._driver.close()
+            driver = self._driver
+            if driver is not None:
+                driver.close()
+        if driver is not None:
+            driver.wait_until_closed()
+
+    async def close_async(self) -> None:
+        """As `close`, for asyncio."""
+        await asyncio.get_running_loop().run_in_executor(None, self.close)
 
     def __enter__(self) -> Client:
         self._connect()
@@ -263,7 +272,7 @@ class Guard:
     @property
     def lost(self) -> bool:
         """Whether the lock is lost. True a tenth of the lease before another client can hold it."""
-        return self._lost.is_set() or not self._driver.is_good()
+        return self._reason is not None or not self._driver.is_good()
 
     @property
     def lost_reason(self) -> str | None:
@@ -355,6 +364,8 @@ class Guard:
 
     def _on_loss(self, why: str) -> None:
         self._reason = why
+        if self._driver.exiting:
+            return
         self._lost.set()
         for callback in self._callbacks:
             # A thread of its own: the session goes on whatever the callback does.

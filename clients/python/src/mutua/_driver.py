@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,12 +16,16 @@ import grpc
 from . import _endpoint
 from ._errors import ConfigError, Error, UnreachableError
 from ._proto import locks_pb2 as pb
-from ._session import NEVER, Session
+from ._session import SILENCE, Session
 
 #: The pause between attempts to connect, in seconds.
 _RECONNECT_AFTER = 0.05
 #: Timers are checked at least this often: clocks may stand still while the machine sleeps.
 _LONGEST_SLEEP = 1.0
+#: The thread that keeps time leaves the mutex to others for this long each time, even if a deadline has passed.
+_SHORTEST_SLEEP = 0.001
+#: How long closing takes at most: the node is found to be silent, and another one is told.
+_FLUSH = 2 * SILENCE
 
 
 def now() -> float:
@@ -50,9 +57,14 @@ class Driver:
         self._stream: grpc.Call | None = None
         self._ended = False
         self.session = make(send_now=self._send, now=now())
+        #: Whether the program ends: then no caller is told of it.
+        self.exiting = False
+        self._process = os.getpid()
         # The first session: open, or why there is none.
         self._first: Future[None] = Future()
         self._failure: Error | None = None
+        _drivers.add(self)
+        _close_at_the_end_of_a_child()
         for target in (self._serve, self._keep_time):
             threading.Thread(target=target, name="mutua", daemon=True).start()
 
@@ -74,10 +86,28 @@ class Driver:
         self._changed.notify_all()
 
     def close(self) -> None:
-        """Closes the session: its locks are released."""
+        """Closes the session: its locks are released. `wait_until_closed` waits for that."""
+        if not self._is_of_this_process():
+            return
         with self.mutex:
-            self.session.close()
+            self.session.close(now())
             self.changed()
+
+    def wait_until_closed(self, until: float | None = None) -> None:
+        """Waits until a node has released all locks: a program that ends at once takes unsent messages with it.
+
+        Returns after some seconds at the latest. If no node was found by then, the search goes on.
+        """
+        if not self._is_of_this_process():
+            return
+        until = now() + _FLUSH if until is None else until
+        with self.mutex:
+            while not self._ended and self.session.is_at_node() and now() < until:
+                self._changed.wait(max(0.0, until - now()))
+
+    def _is_of_this_process(self) -> bool:
+        """Whether it has threads: those of a parent are not copied, and its mutex may be locked for ever."""
+        return self._process == os.getpid()
 
     def endpoints(self) -> list[str]:
         """The endpoints of all members that are known. To be called under the mutex."""
@@ -94,10 +124,8 @@ class Driver:
     def _keep_time(self) -> None:
         with self.mutex:
             while not self._ended:
-                wake_at = self.session.wake_at()
-                wait = _LONGEST_SLEEP if wake_at == NEVER else wake_at - now()
-                if wait > 0:
-                    self._changed.wait(min(wait, _LONGEST_SLEEP))
+                wait = self.session.wake_at() - now()
+                self._changed.wait(min(max(wait, _SHORTEST_SLEEP), _LONGEST_SLEEP))
                 if self.session.tick(now()) and self._stream is not None:
                     # The node does not answer: its stream ends, and another member is tried.
                     self._stream.cancel()
@@ -121,14 +149,18 @@ class Driver:
                         return
                     while self._is_idle():
                         self._changed.wait()
+                    if self.session.is_closed(now()):
+                        return
                 time.sleep(_RECONNECT_AFTER)
         finally:
             with self.mutex:
                 self._ended = True
                 if not self._first.done():
                     self._first.set_exception(UnreachableError("the search for a node was given up"))
-                self.session.end(now())
+                if not self.exiting:
+                    self.session.end(now())
                 self.changed()
+            _drivers.discard(self)
 
     def _is_idle(self) -> bool:
         """Whether there is nothing to connect for."""
@@ -206,3 +238,36 @@ def _requests(
 ) -> Iterator[pb.SessionRequest]:
     while (request := outgoing.get()) is not None:
         yield request
+
+
+#: The drivers that have not ended, of this process and of its parents.
+_drivers: set[Driver] = set()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Closes what the program has left open, and sends what is unsent. To be called when only daemons still work.
+
+    These must not begin to act on it: `os._exit`, because a lock is lost, would be another end of the program.
+    """
+    drivers = _drivers.copy()
+    for driver in drivers:
+        driver.exiting = True
+        driver.close()
+    until = now() + _FLUSH
+    for driver in drivers:
+        driver.wait_until_closed(until)
+
+
+def _close_at_the_end_of_a_child() -> None:
+    """A child that `multiprocessing` has forked ends without the functions of `atexit`."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and sys.modules["multiprocessing.process"].parent_process() is not None:
+        util.Finalize(None, _close_all_of_a_child, exitpriority=-100)
+
+
+def _close_all_of_a_child() -> None:
+    # This comes before other threads are joined, and these may hold locks.
+    others = set(threading.enumerate()) - {threading.current_thread()}
+    if all(one.daemon for one in others):
+        _close_all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import ssl
 import stat
 import tomllib
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from typing import Any, NoReturn
 
 import grpc
 
+from . import _diagnosis
 from ._arguments import text
 from ._errors import ConfigError, Error, UnreachableError
 from ._proto import locks_pb2 as pb
@@ -23,8 +25,13 @@ _SYSTEM_CONFIG = Path("/etc/mutua/mutua.toml")
 _NOTICE = Path("/var/lib/mutua-member")
 #: How long a node may take to accept a connection, in seconds.
 CONNECT_LIMIT = 3.0
-#: What gRPC says when a server closes the connection at once.
-_CLOSED = ("recvmsg", "Socket closed", "Connection reset", "Broken pipe", "HTTP2", "HTTP/2")
+#: What gRPC says when a server closes the connection at once, or speaks another protocol.
+_CLOSED = ("recvmsg", "Socket closed", "Connection reset", "Broken pipe", "HTTP2", "HTTP/2", "http1")
+#: What it says when there is no secure connection.
+_INSECURE = ("andshake", "TSI_", "ALPN", "SSL", "Unwrap", *_CLOSED)
+#: What it says when there is no socket, or when nobody listens there.
+_MISSING = ("No such file or directory", "Connection refused")
+_START = "start one with `mutua node`, or with `mutua lock`, which starts the node of this user"
 #: A client connects by itself to the next endpoint, so gRPC must not wait for long.
 _OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
@@ -130,9 +137,7 @@ def _own_directory() -> str:
     try:
         found = os.lstat(directory)
     except OSError:
-        raise UnreachableError(
-            f"no node runs at {directory}: start one (`mutua node`), or name an endpoint"
-        ) from None
+        raise UnreachableError(f"no node runs at unix:{directory}/locks.sock: {_START}") from None
     private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
     if found.st_uid != os.geteuid() or not private:
         raise ConfigError(f"{directory} is not a directory of this user with mode 0700")
@@ -207,12 +212,17 @@ def _refused(endpoint: str, error: grpc.RpcError) -> Error:
     details = str(error.details())
     # What precedes the cause are gRPC's words for any failure.
     cause = re.sub("^[A-Z_]+: ", "", details.rpartition("last error: ")[2])
-    if not endpoint.startswith("unix:") and any(words in details for words in _CLOSED):
-        cause = (
-            f"the connection is closed at once ({cause}): a member's address is not for clients: use its socket or"
-            " the address of `--listen`, with https:// if the node has certificates"
-        )
-    return UnreachableError(f"{endpoint}: {cause}")
+    scheme, _, address = endpoint.partition("://")
+    why = None
+    if endpoint.startswith("unix:"):
+        missing = next((one for one in _MISSING if one in details), None)
+        if missing is not None:
+            return UnreachableError(f"no node runs at {endpoint} ({missing}): {_START}")
+    elif scheme == "https" and any(words in details for words in _INSECURE):
+        why = _diagnosis.why_not_secure(address, _context()[0])
+    elif scheme == "http" and any(words in details for words in _CLOSED):
+        why = _diagnosis.why_closed(address)
+    return UnreachableError(f"{endpoint}: {why or cause}")
 
 
 def channel(endpoint: str) -> grpc.Channel:
@@ -227,15 +237,39 @@ def channel(endpoint: str) -> grpc.Channel:
 
 
 def _credentials() -> grpc.ChannelCredentials:
-    """The files are read each time, so that renewed certificates are used."""
-    contents = []
+    return grpc.ssl_channel_credentials(*_context()[1])
+
+
+def _context() -> tuple[ssl.SSLContext, list[bytes]]:
+    """What the files of a client hold: CA, key and certificate. They are read each time, so that renewed certificates
+    are used, and checked here, as gRPC does not say what is wrong with them.
+    """
+    contents, paths = [], []
     for variable in ("MUTUA_CA", "MUTUA_KEY", "MUTUA_CERT"):
         path = os.environ.get(variable)
         if not path:
             raise ConfigError(f"https endpoints need {variable}, the path of a PEM file")
         try:
-            contents.append(Path(path).read_bytes())
+            content = Path(path).read_bytes()
         except OSError as error:
             raise ConfigError(f"{variable}: {error}") from error
-    ca, key, certificate = contents
-    return grpc.ssl_channel_credentials(ca, key, certificate)
+        what = "PRIVATE KEY" if variable == "MUTUA_KEY" else "CERTIFICATE"
+        if what.encode() not in content:
+            raise ConfigError(f"{variable}: {path} holds no {what.lower()} in PEM")
+        contents.append(content)
+        paths.append(path)
+    ca, key, certificate = paths
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Whether keys are long enough is for gRPC and the node to decide.
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    try:
+        context.load_verify_locations(ca)
+        # Without a password it would ask for one at the terminal.
+        context.load_cert_chain(certificate, key, password="")
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            why = f"the key {key} (MUTUA_KEY) is not that of the certificate {certificate} (MUTUA_CERT)"
+        else:
+            why = f"MUTUA_CA, MUTUA_KEY or MUTUA_CERT cannot be used: {error.reason or error}"
+        raise ConfigError(why) from error
+    return context, contents

@@ -42,6 +42,10 @@ class Phase(enum.Enum):
     LOST = enum.auto()  # no longer held; its guard still exists
 
 
+#: The phases in which a caller waits.
+WAITS = (Phase.QUEUED, Phase.SENT, Phase.GRANTED)
+
+
 @dataclass
 class Request:
     """One request for a lock. The caller's functions are called under the client's mutex."""
@@ -102,6 +106,8 @@ class Session:
         self.lease = self.ttl
         self.valid_until = self.replied_at = self.renew_at = self.now
         self.replied_here = False
+        # Whether the stream is to be given up: it is said once.
+        self.leaving = False
 
     # The lease.
 
@@ -117,18 +123,24 @@ class Session:
         """Whether the client has closed the session, and no node needs to be informed of it."""
         return self.closing and (not self.unconfirmed or self.valid_until <= now)
 
+    def is_at_node(self) -> bool:
+        """Whether a node would keep something for this session if it did not receive the close."""
+        waits = any(one.sent and one.phase is not Phase.LOST for one in self.requests.values())
+        return bool(self.unconfirmed) or waits
+
     def wake_at(self) -> float:
-        """When to call `tick` at the latest."""
+        """When to call `tick` at the latest: later than its last call, as that has cleared what was due."""
         times = (one.limit or one.give_up_at for one in self.requests.values())
         at = min(times, default=NEVER)
         if any(one.phase is Phase.HELD for one in self.requests.values()):
             at = min(at, self.good_until())
         if self.attached:
             return min(at, self.renew_at, self._leave_at())
-        return min(at, self.replied_at + self.patience) if self.requests else at
+        waits = any(one.phase in WAITS for one in self.requests.values())
+        return min(at, self.replied_at + self.patience) if waits else at
 
     def tick(self, now: float) -> bool:
-        """Time has passed. Returns whether the stream is to be given up."""
+        """Time has passed. Returns whether the stream is to be given up from now on."""
         self._check_lease(now)
         if self.attached and now >= self.renew_at:
             self._renew(now)
@@ -139,10 +151,14 @@ class Session:
                 self._give_up(now, request)
         if not self.attached and now - self.replied_at >= self.patience:
             self._fail_waiting(now, self._unreachable)
-        return self.attached and self._leave_at() <= now
+        leave = self.attached and self._leave_at() <= now
+        self.leaving = self.leaving or leave
+        return leave
 
     def _leave_at(self) -> float:
-        return self.sent[0][1] + SILENCE if self.sent and self.has_peers else NEVER
+        if self.leaving or not self.sent or not self.has_peers:
+            return NEVER
+        return self.sent[0][1] + SILENCE
 
     def _renew(self, now: float) -> None:
         self.renewals += 1
@@ -177,7 +193,7 @@ class Session:
         if self.valid_until <= now:
             self._lose_all("the lease expired: no node answered in time")
             self._request_unreported_again()
-        self.attached, self.replied_here = True, False
+        self.attached, self.replied_here, self.leaving = True, False, False
         self.sent, self.renew_at = [(0, now)], now + self.lease / 3
         kept = (Phase.GRANTED, Phase.HELD)
         held = [one for one in self.requests.values() if one.phase in kept]
@@ -215,9 +231,14 @@ class Session:
         why = "the node does not answer" if self.attached else self.why
         return UnreachableError(f"no node can be reached: {why}")
 
-    def close(self) -> None:
+    def close(self, now: float) -> None:
         """The client closes the session: its locks are released, so no guard counts as held from now on."""
+        if self.closing:
+            return
         self.closing = True
+        if self.attached:
+            # Unless this is answered, the node is left for another one. The answer says nothing of what is sent later.
+            self._renew(now)
         # If the node is lost, another member serves these holds until the close has arrived there.
         for request in self.requests.values():
             if request.phase is Phase.HELD:
@@ -366,9 +387,8 @@ class Session:
             self.release(now, request)
 
     def _fail_waiting(self, now: float, error: Callable[[], Error]) -> None:
-        waits = (Phase.QUEUED, Phase.SENT, Phase.GRANTED)
         # The last ones first, so that no request is sent because the one before it is gone.
-        for request in reversed([one for one in self.requests.values() if one.phase in waits]):
+        for request in reversed([one for one in self.requests.values() if one.phase in WAITS]):
             request.failed(error())
             self.release(now, request)
 
