@@ -415,4 +415,13 @@ receives from  a       b       c
         let members = vec![member("a", true, &["b"]), member("b", true, &["a"])];
         assert_eq!(reach_text(&status(members)), "");
     }
+
+    #[test]
+    fn no_time_is_printed_for_a_member_that_was_not_dialled_yet() {
+        let mut gone = member("c", false, &[]);
+        gone.for_ms = 2000;
+        let shown = text(&status(vec![member("a", true, &[]), member("b", false, &[]), gone]));
+        assert!(shown.contains("b            not connected\n"), "{shown}");
+        assert!(shown.contains("c            not connected for 2.0 s\n"), "{shown}");
+    }
 }
