@@ -199,7 +199,9 @@ fn a_stopped_member_delays_an_answer_by_a_bounded_time() {
     assert_eq!(verified, [Some(0), Some(1)]);
     let lock: Value = serde_json::from_str(&list.out).expect("JSON");
     assert_eq!(lock["holder"]["owner"], "ann");
-    assert_eq!(lock["unanswered"], serde_json::json!(["b"]));
+    // The view may have ended meanwhile: then the others cannot know of more holders either.
+    let unanswered = lock["unanswered"].as_array().expect("names");
+    assert!(unanswered.contains(&Value::from("b")), "{unanswered:?}");
     wait_for("it to answer again", || nodes.show()["waiting"][0]["owner"] == "bob");
 }
 
