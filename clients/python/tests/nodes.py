@@ -98,10 +98,16 @@ class Cluster:
 
     def _grants(self, index: int) -> bool:
         listed = self.mutua("ls", index)
-        return listed.returncode == 0 and "suspended" not in listed.stderr and self._listens()
+        return listed.returncode == 0 and "suspended" not in listed.stderr and self._listens(index)
 
-    def _listens(self) -> bool:
-        """Whether the address of `--listen`, if there is one, is served, which may begin after the socket is."""
+    def _listens(self, index: int) -> bool:
+        """Whether the path of the socket and the address of `--listen`, if there is one, are served. Commands find
+        a node by its kernel name too, which is served before them."""
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(self.endpoint(index).removeprefix("unix:"))
+        except OSError:
+            return False
         if "--listen" not in self._options:
             return True
         host, _, port = self._options[self._options.index("--listen") + 1].rpartition(":")
