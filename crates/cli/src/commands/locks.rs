@@ -30,8 +30,8 @@ macro_rules! help {
             "\n\nExit codes: ",
             $codes,
             "; 64 bad usage; 69 no node, not supported by the server (etcd), or unknown: a \
-             member did not answer, or the node cannot know; 77 permission denied; 78 bad configuration, or another node \
-             than the required one.\n\n\
+             member did not answer, or the node cannot know; 77 permission denied; 78 bad \
+             configuration, or another node than the required one.\n\n\
              Node: --endpoint or --config; else MUTUA_SOCKET; else the node of the configuration \
              MUTUA_CONFIG or /etc/mutua/mutua.toml; else this user's node on this host, which is \
              started if needed. The last is refused (78) on a host where a node of \
