@@ -4,8 +4,8 @@ use mutua_algorithms::StartError;
 use mutua_simulator::{Plan, Report};
 
 /// Plays a run. If its warm-up was cut short and the estimate of a whole one is at most `allowed`
-/// events, it is played again with a longer one, up to these; if that is not enough, the report says
-/// that the system has not settled. `estimate` is a lower bound from elsewhere.
+/// events, it is played again with a longer one, up to these; if that is not enough, the report
+/// says that the system has not settled. `estimate` is a lower bound from elsewhere.
 pub(crate) fn play(
     plan: &Plan,
     allowed: u64,
