@@ -139,15 +139,6 @@ fn a_label_in_capitals_has_room_before_the_next_one() {
     assert!(x("3 queue=[P1]") - x("HOLDER=P2") > 76.0 + 15.0, "{svg}");
 }
 
-/// The picture of a run ends with an entry, and not between it and the receipt that leads to it.
-#[test]
-fn a_process_that_has_the_token_does_not_wait_for_it_at_the_end() {
-    let index = tempfile::tempdir().expect("a directory");
-    let run = "simulate suzuki-kasami --nodes 5 --load saturated --entries 6 --warm-up 0";
-    let svg = drawn(index.path(), run);
-    assert_eq!(svg.matches("<rect class=\"in-cs\"").count(), 7 + 1, "and one in the legend: {svg}");
-}
-
 /// What is lost as soon as it is sent goes towards its receiver, aside from what else is.
 #[test]
 fn messages_into_a_partition_are_distinguished() {

@@ -64,6 +64,11 @@ impl Kept {
         }
     }
 
+    /// How many events of the beginning there are so far.
+    pub(super) fn len(&self) -> usize {
+        self.beginning.len()
+    }
+
     /// The run up to the first event of a diagram, and the events from there on.
     pub(super) fn finish(self) -> (History, Vec<Event>) {
         match (self.part, self.within) {

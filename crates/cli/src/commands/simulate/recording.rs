@@ -39,8 +39,8 @@ struct Written {
     /// How many entries a diagram shows, and how many there were.
     shown: Option<u64>,
     entries: u64,
-    /// The time of the first entry after those.
-    end: Option<u64>,
+    /// The index of the first event after those entries.
+    end: Option<usize>,
     /// The times that a diagram shows, unless an option gives others.
     times: Option<(u64, u64)>,
     /// The system whose tree a diagram shows, and those of later views.
@@ -132,10 +132,7 @@ impl Recording {
             let range = kept.range;
             let (history, events) = kept.finish();
             let violated = events.iter().any(|event| matches!(event.what, What::Violation { .. }));
-            // That entry is shown, since what leads to it is: a process that has just received the
-            // token would seem to wait for it.
-            let last = written.end.filter(|_| !violated).unwrap_or(u64::MAX);
-            let end = events.partition_point(|event| event.at <= last);
+            let end = written.end.filter(|_| !violated).unwrap_or(events.len());
             let is_there = |&(first, last): &(u64, u64)| {
                 events.iter().any(|event| (first..=last).contains(&event.at))
             };
@@ -200,7 +197,7 @@ impl Written {
             if matches!(event.what, What::Enter { .. }) {
                 self.entries += 1;
                 let is_past = self.shown.is_some_and(|shown| self.entries > shown);
-                self.end = self.end.or(is_past.then_some(event.at));
+                self.end = self.end.or(is_past.then(|| kept.len()));
             }
             kept.add(header, &event);
         }
